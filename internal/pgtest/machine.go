@@ -56,6 +56,9 @@ func unprivileged() owner {
 	return owner{credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 }
 
+// Unprivileged is the user under which programs run that refuse to run as root: nil (ourselves) unless we are root.
+func Unprivileged() *syscall.Credential { return unprivileged().credential }
+
 // privateDir makes a directory that belongs to the owner. Other users may look at the socket in it, since clients of the
 // test run as ourselves.
 func (o owner) privateDir() (string, error) {

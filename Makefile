@@ -1,0 +1,75 @@
+# pg-kinetic: `make build` makes bin/pg-kinetic, `make run` tries it, `make check test` is what a change must pass.
+# Everything that a target needs it installs itself (PostgreSQL from the system's packages); only Go must be there.
+
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOFUMPT     = mvdan.cc/gofumpt@v0.12.0
+
+TOOLS    = sh internal/scripts/tools.sh
+POSTGRES = sh internal/pgtest/postgres.sh
+VERSION  = $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+FUZZTIME ?= 10s
+SOAK     ?= 3m
+ROUNDS   ?= 5
+
+.PHONY: build run test check sim sim-mutants soak fuzz-smoke bench drivers format clean
+
+build:
+	@$(TOOLS) go
+	go build -trimpath -o bin/pg-kinetic ./cmd/pg-kinetic
+
+# A throw-away PostgreSQL with pg-kinetic in front, until Ctrl-C.
+run: build
+	@go build -o bin/demo ./internal/demo
+	@exec bin/demo bin/pg-kinetic
+
+check:
+	@$(TOOLS) go
+	@unformatted=$$(go run $(GOFUMPT) -l .) && { [ -z "$$unformatted" ] || { echo "gofumpt: $$unformatted"; exit 1; }; }
+	go vet ./...
+	go run $(STATICCHECK) ./...
+	@for script in .ci/run internal/scripts/*.sh internal/pgtest/*.sh; do bash -n $$script || exit 1; done
+
+format:
+	go run $(GOFUMPT) -w .
+
+# Two passes: everything with the race detector; then what it would falsify (tests of allocations and of memory, by their
+# names) and every benchmark once, so that none rots.
+test: drivers
+	@$(TOOLS) go cc
+	@$(POSTGRES) >/dev/null
+	go test -race -timeout 12m ./...
+	go test -timeout 5m -run 'Alloc|Memory' -bench . -benchtime 1x ./...
+
+# The scheduler in the simulator: long random seeds, then every committed mutation, each of which must fail.
+sim:
+	@$(TOOLS) go
+	go test -tags sim -timeout 60m ./admission/... -args -seeds 20000
+	$(MAKE) sim-mutants
+
+sim-mutants:
+	@$(TOOLS) go
+	go test -tags sim -timeout 30m -run Mutants ./admission/... -args -mutants
+
+# The end-to-end tests with minutes instead of seconds for each of their storms.
+soak: drivers
+	@$(TOOLS) go cc
+	@$(POSTGRES) >/dev/null
+	go test -race -count 1 -timeout 120m -v -run 'Storm|Soak' ./internal/e2e -args -soak $(SOAK)
+
+fuzz-smoke:
+	@$(TOOLS) go
+	sh internal/scripts/fuzz.sh $(FUZZTIME)
+
+# CPU per transaction beside PgBouncer, and memory per idle client.
+bench: build
+	@$(TOOLS) pgbouncer
+	@$(POSTGRES) >/dev/null
+	go run ./bench -rounds $(ROUNDS) -pg-kinetic bin/pg-kinetic
+
+# Client libraries of other languages for the end-to-end tests, in a private directory.
+drivers:
+	@sh internal/scripts/drivers.sh
+
+clean:
+	rm -rf bin .run

@@ -1,0 +1,348 @@
+package reactor
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"pgkinetic/reaper"
+)
+
+// State: Acceptor owns a loop of its own, the listeners on it and a spare
+// descriptor. Owner: that loop's goroutine; Pause, Resume, Close, Listeners and
+// the counters are for any goroutine.
+//
+// Invariants:
+//   - a listener is edge-triggered: unless accept said EAGAIN, it is on the ready
+//     list, or accepting is paused and resuming puts it there
+//   - spare is an open descriptor, or -1 when even that one could not be had
+//   - an accepted descriptor is handed to exactly one loop or closed
+
+const (
+	acceptsPerTurn  = 64
+	stallNanos      = 100_000_000 // pause after running out of descriptors
+	backlogDefault  = 4096
+	unixModeDefault = fs.FileMode(0o777)
+)
+
+// AcceptorOptions say where to listen and whom to tell.
+type AcceptorOptions struct {
+	Addresses     []string    // "host:port", "[IPv6]:port", "*:port"; port 0: any
+	UnixDir       string      // "" for none; a leading @: abstract
+	UnixPort      int         // in the socket's name; 0: the first TCP listener's
+	UnixMode      fs.FileMode // 0: 0777
+	Backlog       int         // 0: 4096
+	KeepaliveMs   int         // of accepted TCP sockets, see SetTCPOptions
+	UserTimeoutMs int
+
+	// Loops are the loops that get the sockets: the one with the fewest.
+	Loops []*Loop
+	// OnAccept is called on that loop; FD of c belongs to it then, and so does c.
+	OnAccept func(l *Loop, c *Accepted)
+	// Admit, if set, is asked on the acceptor's goroutine for every socket; false
+	// closes it unseen.
+	Admit func() bool
+	// OnStall, if set, is called on the acceptor's goroutine each time accepting
+	// pauses because of err.
+	OnStall func(err error)
+	// OnFailure is called when the acceptor stops for another reason than Close.
+	OnFailure func(err error)
+}
+
+// Accepted is one new client socket: non-blocking, close-on-exec, TCP options
+// set.
+type Accepted struct {
+	message  Message
+	onAccept func(*Loop, *Accepted)
+
+	FD       int
+	Unix     bool
+	Peer     netip.AddrPort // the zero value for a Unix socket
+	Listener *Listener
+}
+
+// Acceptor accepts clients on one goroutine and hands them to the loops.
+type Acceptor struct {
+	opts      AcceptorOptions
+	loop      *Loop
+	listeners []*Listener
+	spare     int
+	stalled   bool
+	resumeAt  reaper.Timer
+	next      int // where the look for the least loaded loop begins
+	resume    Message
+
+	started atomic.Bool
+	done    chan struct{}
+	closing sync.Once
+
+	paused     atomic.Bool
+	accepted   atomic.Uint64
+	refused    atomic.Uint64
+	stallCount atomic.Uint64
+}
+
+// Listen opens all listeners, or none and returns an error that names the
+// address and the remedy. Clients queue in the backlog until Run.
+func Listen(opts AcceptorOptions) (*Acceptor, error) {
+	opts.Backlog = orDefault(opts.Backlog, backlogDefault)
+	opts.UnixMode = orDefault(opts.UnixMode, unixModeDefault)
+	a := &Acceptor{opts: opts, spare: -1, done: make(chan struct{})}
+	a.resumeAt.Handler = (*stallEnd)(a)
+	if err := a.open(); err != nil {
+		closeListeners(a.listeners)
+		return nil, err
+	}
+	loop, err := NewLoop(-1, LoopOptions{OnMessage: a.onResume, OnFailure: a.onFailure})
+	if err != nil {
+		closeListeners(a.listeners)
+		return nil, fmt.Errorf("acceptor: %w", err)
+	}
+	a.loop = loop
+	a.refillSpare()
+	return a, nil
+}
+
+func orDefault[T comparable](v, fallback T) T {
+	var zero T
+	if v == zero {
+		return fallback
+	}
+	return v
+}
+
+func (a *Acceptor) open() error {
+	for _, address := range a.opts.Addresses {
+		lns, err := listenTCP(address, a.opts.Backlog)
+		if err != nil {
+			return err
+		}
+		a.listeners = append(a.listeners, lns...)
+	}
+	if a.opts.UnixDir != "" {
+		port, err := a.unixPort()
+		if err != nil {
+			return err
+		}
+		ln, err := listenUnix(a.opts.UnixDir, port, a.opts.UnixMode, a.opts.Backlog)
+		if err != nil {
+			return err
+		}
+		a.listeners = append(a.listeners, ln)
+	}
+	if len(a.listeners) == 0 {
+		return errors.New("nothing to listen on: set server.listen or server.unix_socket_dir")
+	}
+	return nil
+}
+
+// unixPort returns the number in the Unix socket's name.
+func (a *Acceptor) unixPort() (int, error) {
+	if a.opts.UnixPort != 0 {
+		return a.opts.UnixPort, nil
+	}
+	if len(a.listeners) == 0 {
+		return 0, fmt.Errorf("listen in %q: no port for the socket's name without a TCP listener", a.opts.UnixDir)
+	}
+	return int(netip.MustParseAddrPort(a.listeners[0].Address).Port()), nil
+}
+
+// Run accepts until Close. It returns nil then, else the error that was given to
+// OnFailure. It must be called at most once.
+func (a *Acceptor) Run() error {
+	if a.started.Swap(true) {
+		return os.ErrClosed
+	}
+	defer close(a.done)
+	for _, ln := range a.listeners {
+		ln.acceptor = a
+		if err := a.loop.Add(&ln.socket, ln.fd, true, ln); err != nil {
+			a.loop.Stop()
+			if !errors.Is(err, os.ErrClosed) { // closed before it began
+				a.loop.failure = err
+			}
+			break
+		}
+	}
+	err := a.loop.Run()
+	for _, ln := range a.listeners {
+		if ln.socket.loop == nil { // never registered
+			_ = unix.Close(ln.fd)
+		}
+		ln.file.remove()
+	}
+	if a.spare >= 0 {
+		_ = unix.Close(a.spare)
+	}
+	return err
+}
+
+// Close stops accepting, closes the listeners, removes the Unix socket's file
+// and waits until that is done. Any goroutine except a loop's; idempotent.
+func (a *Acceptor) Close() {
+	a.closing.Do(func() {
+		a.loop.Stop()
+		_ = a.Run() // releases everything if it never ran
+	})
+	<-a.done
+}
+
+func (a *Acceptor) onFailure(_ *Loop, err error) {
+	if a.opts.OnFailure != nil {
+		a.opts.OnFailure(fmt.Errorf("acceptor: %w", err))
+	}
+}
+
+// OnReady implements Handler: it accepts a bounded number of clients.
+func (ln *Listener) OnReady(s *Socket, _ Events) {
+	a := ln.acceptor
+	for range acceptsPerTurn {
+		if a.stalled || a.paused.Load() {
+			return
+		}
+		fd, sa, err := unix.Accept4(int(s.fd), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		switch {
+		case err == nil:
+			a.hand(ln, fd, sa)
+		case err == unix.EAGAIN:
+			return
+		case ofOneClient(err):
+		default:
+			a.stall(ln, err)
+			return
+		}
+	}
+	s.loop.Later(s)
+}
+
+// ofOneClient reports whether an error of accept concerns only the connection
+// that would have been accepted (accept(2): network errors that are already
+// pending are passed on), so that the next one may go well.
+func ofOneClient(err error) bool {
+	switch err {
+	case unix.EINTR, unix.ECONNABORTED, unix.EPERM, unix.EPROTO, unix.ENOPROTOOPT, unix.EOPNOTSUPP,
+		unix.ENETDOWN, unix.ENETUNREACH, unix.EHOSTDOWN, unix.EHOSTUNREACH, unix.ENONET, unix.ETIMEDOUT:
+		return true
+	}
+	return false
+}
+
+// hand gives a new socket to the loop with the fewest.
+func (a *Acceptor) hand(ln *Listener, fd int, sa unix.Sockaddr) {
+	l := a.leastLoaded()
+	if l == nil || (a.opts.Admit != nil && !a.opts.Admit()) {
+		a.refused.Add(1)
+		_ = unix.Close(fd)
+		return
+	}
+	c := &Accepted{onAccept: a.opts.OnAccept, FD: fd, Unix: ln.Network == "unix", Listener: ln}
+	if !c.Unix {
+		c.Peer = addrPort(sa)
+		// It fails only if the peer has already gone, which the loop will see.
+		_ = SetTCPOptions(fd, a.opts.KeepaliveMs, a.opts.UserTimeoutMs)
+	}
+	a.accepted.Add(1)
+	l.incoming.Add(1)
+	c.message.Kind, c.message.Ref = kindAccepted, c
+	l.Post(&c.message)
+}
+
+// leastLoaded returns the running loop with the fewest sockets, those on their
+// way included; equals take turns. It returns nil when no loop runs.
+func (a *Acceptor) leastLoaded() *Loop {
+	var best *Loop
+	var bestLoad int64
+	for i := range a.opts.Loops {
+		l := a.opts.Loops[(a.next+i)%len(a.opts.Loops)]
+		if l.Stopped() {
+			continue
+		}
+		if load := l.sockets.Load() + l.incoming.Load(); best == nil || load < bestLoad {
+			best, bestLoad = l, load
+		}
+	}
+	a.next++
+	return best
+}
+
+// stall answers "out of descriptors" (or memory): without a pause accept would
+// fail again and again for the same client. The spare descriptor turns that
+// client away, so that it need not hang in the backlog.
+func (a *Acceptor) stall(ln *Listener, err error) {
+	if a.spare >= 0 {
+		_ = unix.Close(a.spare)
+		a.spare = -1
+		if fd, _, err := unix.Accept4(ln.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC); err == nil {
+			_ = unix.Close(fd)
+			a.refused.Add(1)
+		}
+		a.refillSpare()
+	}
+	a.stalled = true
+	a.stallCount.Add(1)
+	a.loop.wheel.Schedule(&a.resumeAt, a.loop.now+stallNanos)
+	if a.opts.OnStall != nil {
+		a.opts.OnStall(os.NewSyscallError("accept4", err))
+	}
+}
+
+func (a *Acceptor) refillSpare() {
+	fd, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		fd = -1 // the next pause tries again
+	}
+	a.spare = fd
+}
+
+// stallEnd is the acceptor as the handler of its timer.
+type stallEnd Acceptor
+
+// Fire ends a pause.
+func (e *stallEnd) Fire(int64) int64 {
+	a := (*Acceptor)(e)
+	a.stalled = false
+	if a.spare < 0 {
+		a.refillSpare()
+	}
+	a.onResume(nil)
+	return 0
+}
+
+func (a *Acceptor) onResume(*Message) {
+	for _, ln := range a.listeners {
+		a.loop.Later(&ln.socket)
+	}
+}
+
+// Pause leaves new clients in the backlog. Any goroutine.
+func (a *Acceptor) Pause() { a.paused.Store(true) }
+
+// Resume accepts again. Any goroutine.
+func (a *Acceptor) Resume() {
+	a.paused.Store(false)
+	a.loop.tryPost(&a.resume) // queued already: it will see the flag
+}
+
+// Listeners returns the listeners, with the ports that the system gave.
+func (a *Acceptor) Listeners() []*Listener { return a.listeners }
+
+// AcceptPaused returns how often accepting paused for want of descriptors or
+// memory. Any goroutine.
+func (a *Acceptor) AcceptPaused() uint64 { return a.stallCount.Load() }
+
+// Accepted returns the number of sockets handed to loops. Any goroutine.
+func (a *Acceptor) Accepted() uint64 { return a.accepted.Load() }
+
+// Refused returns the number of sockets closed unseen: no descriptor left, not
+// admitted, or no running loop. Any goroutine.
+func (a *Acceptor) Refused() uint64 { return a.refused.Load() }
+
+// String names the acceptor's first listener, for messages.
+func (ln *Listener) String() string { return ln.Network + " " + strconv.Quote(ln.Address) }

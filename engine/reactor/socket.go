@@ -1,0 +1,299 @@
+package reactor
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/panjf2000/gnet/v2/pkg/netpoll"
+	"golang.org/x/sys/unix"
+)
+
+// State: Socket is one descriptor and its registration. Owner: the loop it is
+// registered with; between Detach and Attach whoever holds it.
+//
+// Invariants:
+//   - open: the descriptor is ours; loop's table has this socket under it
+//   - ready is the place on the loop's ready list plus one, 0 when not on it;
+//     only an open socket is on it
+//   - a socket is registered once, edge-triggered. TCP: read, write and RDHUP
+//     for good. Unix: read and RDHUP, write only while output is pending,
+//     because there every byte that the peer consumes is a write edge.
+
+// Events says what may have happened to a socket. Readable and Writable are
+// hints: an event can be out of date, the read or write decides. Hangup has been
+// confirmed by the kernel when it is reported.
+type Events uint8
+
+const (
+	// Readable: a read may give bytes or the end of the stream.
+	Readable Events = 1 << iota
+	// Writable: a write may take bytes, or a connect has ended (see
+	// Socket.Error).
+	Writable
+	// Hangup: the peer has shut down its side, reset, or the connect failed
+	// (RDHUP, HUP, ERR). It is reported whether or not the socket is being read;
+	// bytes received before it can still be read.
+	Hangup
+)
+
+const hangupEvents = unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
+
+// Handler is what a socket calls.
+type Handler interface {
+	// OnReady is called on the loop. It may close, detach or write any socket of
+	// the loop. Events are edges: who stops reading before a short read must read
+	// again by itself (Loop.Later), nothing reports the same bytes twice.
+	OnReady(s *Socket, ev Events)
+}
+
+type socketFlags uint8
+
+const (
+	flagOpen socketFlags = 1 << iota
+	flagUnix
+	flagWantWrite
+)
+
+// Socket is one non-blocking descriptor of a loop, embedded in its owner's
+// struct. The zero value is no socket. It must not be copied while open.
+type Socket struct {
+	handler Handler
+	loop    *Loop
+	fd      int32
+	ready   int32
+	flags   socketFlags
+}
+
+// Add registers the non-blocking descriptor fd as s and takes ownership of it;
+// on error the caller still owns fd. What is already readable is reported. Loop
+// only.
+func (l *Loop) Add(s *Socket, fd int, unixDomain bool, h Handler) error {
+	if s.flags&flagOpen != 0 {
+		panic("BUG: reactor: Add of an open socket")
+	}
+	*s = Socket{handler: h, fd: int32(fd)}
+	if unixDomain {
+		s.flags = flagUnix
+	}
+	return l.Attach(s)
+}
+
+// Attach registers with l a socket that was detached from another loop (or from
+// this one). What is already readable or writable is reported as an event. On
+// error the socket stays detached. Loop only.
+func (l *Loop) Attach(s *Socket) error {
+	if s.flags&flagOpen != 0 {
+		panic("BUG: reactor: Attach of an open socket")
+	}
+	fd := int(s.fd)
+	if l.stopping.Load() {
+		return fmt.Errorf("loop %d: %w", l.ID, os.ErrClosed)
+	}
+	if err := l.register(fd, s.flags); err != nil {
+		return fmt.Errorf("loop %d: %w", l.ID, err)
+	}
+	l.growTable(fd)
+	l.table[fd] = s
+	l.sockets.Add(1)
+	s.loop = l
+	s.flags |= flagOpen
+	return nil
+}
+
+func (l *Loop) register(fd int, flags socketFlags) error {
+	pa := netpoll.PollAttachment{FD: fd}
+	if flags&flagUnix != 0 && flags&flagWantWrite == 0 {
+		return l.poller.AddRead(&pa, true)
+	}
+	return l.poller.AddReadWrite(&pa, true)
+}
+
+func (l *Loop) growTable(fd int) {
+	if fd < len(l.table) {
+		return
+	}
+	size := len(l.table)
+	for size <= fd {
+		size *= 2
+	}
+	l.table = append(l.table, make([]*Socket, size-len(l.table))...)
+}
+
+func (l *Loop) dispatch(s *Socket, raw netpoll.IOEvent) {
+	var ev Events
+	if raw&netpoll.ReadEvents != 0 {
+		ev = Readable
+	}
+	if raw&netpoll.WriteEvents != 0 {
+		ev |= Writable
+	}
+	if raw&hangupEvents != 0 && hungUp(int(s.fd)) {
+		ev |= Hangup
+	}
+	if ev != 0 {
+		s.handler.OnReady(s, ev)
+	}
+}
+
+// leave takes s out of the loop: table, poller, ready list. Events of the
+// current batch that are still to come find an empty slot.
+func (s *Socket) leave() {
+	l := s.loop
+	s.flags &^= flagOpen
+	l.table[s.fd] = nil
+	l.sockets.Add(-1)
+	if s.ready != 0 {
+		l.ready[s.ready-1] = nil
+		s.ready = 0
+	}
+	_ = l.poller.Delete(int(s.fd))
+}
+
+// Close takes the socket out of the loop at once and closes its descriptor after
+// the current batch of events. Closing a socket that is not open does nothing.
+// Loop only.
+func (s *Socket) Close() {
+	if s.flags&flagOpen == 0 {
+		return
+	}
+	s.leave()
+	s.loop.closing = append(s.loop.closing, s.fd)
+	s.loop.queueAfter()
+}
+
+// CloseReset is Close with a reset instead of an orderly end: what was not sent
+// is dropped and a TCP peer sees ECONNRESET. Loop only.
+func (s *Socket) CloseReset() {
+	if s.flags&flagOpen == 0 {
+		return
+	}
+	linger := unix.Linger{Onoff: 1}
+	_ = unix.SetsockoptLinger(int(s.fd), unix.SOL_SOCKET, unix.SO_LINGER, &linger)
+	s.Close()
+}
+
+func (l *Loop) closeQueued() {
+	for _, fd := range l.closing {
+		_ = unix.Close(int(fd))
+	}
+	l.closing = l.closing[:0]
+}
+
+// Detach takes the socket out of its loop without closing it and returns the
+// descriptor, which s still names: l.Attach(s) on another loop registers it
+// there. Until then it belongs to the caller. Loop only.
+func (s *Socket) Detach() (fd int) {
+	if s.flags&flagOpen == 0 {
+		panic("BUG: reactor: Detach of a socket that is not open")
+	}
+	s.leave()
+	s.loop = nil
+	return int(s.fd)
+}
+
+// WantWrite says whether output is pending. A Unix socket reports Writable only
+// while it is on, and switching it on reports it if there is room already; for
+// TCP it does nothing. Loop only.
+func (s *Socket) WantWrite(on bool) {
+	if s.flags&(flagUnix|flagOpen) != flagUnix|flagOpen || on == (s.flags&flagWantWrite != 0) {
+		return
+	}
+	s.flags ^= flagWantWrite
+	pa := netpoll.PollAttachment{FD: int(s.fd)}
+	var err error
+	if on {
+		err = s.loop.poller.ModReadWrite(&pa, true)
+	} else {
+		err = s.loop.poller.ModRead(&pa, true)
+	}
+	if err != nil {
+		s.loop.fail(err)
+	}
+}
+
+// Read reads once into p. n > 0: bytes; io.EOF: the peer has ended its side;
+// unix.EAGAIN: nothing there; else the socket's error. A short read means that
+// the socket is drained.
+func (s *Socket) Read(p []byte) (n int, err error) {
+	if s.flags&flagOpen == 0 {
+		return 0, unix.EBADF
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	n, err = rawRead(int(s.fd), p)
+	if n == 0 && err == nil {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// Write writes once. n < len(p) with a nil error is a partial write: the socket
+// is full and Writable will be reported (Unix: after WantWrite). unix.EAGAIN:
+// full, nothing written.
+func (s *Socket) Write(p []byte) (n int, err error) {
+	if s.flags&flagOpen == 0 {
+		return 0, unix.EBADF
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	return rawSend(int(s.fd), p)
+}
+
+// Writev writes the pieces of iov, of which it takes the first VectorsMax, in
+// one call; the result is as with Write. It keeps no reference to them.
+func (s *Socket) Writev(iov [][]byte) (n int, err error) {
+	if s.flags&flagOpen == 0 {
+		return 0, unix.EBADF
+	}
+	v := &s.loop.vectors
+	for _, p := range iov {
+		if !v.add(p) {
+			break
+		}
+	}
+	return v.send(int(s.fd))
+}
+
+// ShutdownWrite ends our side of the stream (FIN): the peer reads what was
+// written and then the end. Closing a TCP socket with unread input would reset
+// instead, and could destroy a last message on its way.
+func (s *Socket) ShutdownWrite() error {
+	if s.flags&flagOpen == 0 {
+		return unix.EBADF
+	}
+	return os.NewSyscallError("shutdown", unix.Shutdown(int(s.fd), unix.SHUT_WR))
+}
+
+// Alive reports whether the socket is registered with a loop.
+func (s *Socket) Alive() bool { return s.flags&flagOpen != 0 }
+
+// FD returns the descriptor, or -1 when the socket is not registered.
+func (s *Socket) FD() int {
+	if s.flags&flagOpen == 0 {
+		return -1
+	}
+	return int(s.fd)
+}
+
+// Loop returns the loop of a registered socket.
+func (s *Socket) Loop() *Loop { return s.loop }
+
+// Error takes and returns the socket's pending error (SO_ERROR): after a
+// Writable or Hangup of a connecting socket, how the connect ended. It is nil
+// also while a connect is still under way; the first write decides then.
+func (s *Socket) Error() error {
+	if s.flags&flagOpen == 0 {
+		return unix.EBADF
+	}
+	code, err := unix.GetsockoptInt(int(s.fd), unix.SOL_SOCKET, unix.SO_ERROR)
+	switch {
+	case err != nil:
+		return os.NewSyscallError("getsockopt", err)
+	case code != 0:
+		return unix.Errno(code)
+	}
+	return nil
+}

@@ -1,0 +1,171 @@
+package configs
+
+// The rows of every section but capacity.
+
+const (
+	kib = int64(1) << 10
+	mib = int64(1) << 20
+	gib = int64(1) << 30
+	tib = int64(1) << 40
+
+	// maxMs is the longest time, as in PostgreSQL's own settings: 2^31-1 ms, about 24 days.
+	maxMs = int64(1)<<31 - 1
+	// maxName is the longest name that PostgreSQL keeps (NAMEDATALEN - 1); it cuts longer ones without an error, so two
+	// of them could silently become one.
+	maxName = 63
+	// maxPath is PATH_MAX of Linux less its closing NUL.
+	maxPath = 4095
+	maxSQL  = 64 << 10
+)
+
+var poolModes = []string{string(PoolModeTransaction), string(PoolModeSession), string(PoolModeStatement)}
+
+var serverOptions = []Option{
+	{
+		Section: sectionServer, Key: "listen", Kind: KindStrings, Default: []any{"127.0.0.1:6432"}, MaxLen: 300, MaxItems: 64,
+		Scope: ScopeProcess, check: checkListen,
+		Doc: "TCP addresses for clients, each `host:port`; without a host every address, port 0 any free port. May be empty when `unix_socket_dir` is set",
+	},
+	{
+		Section: sectionServer, Key: "unix_socket_dir", Kind: KindString, Default: "", MaxLen: maxSocketPath - len(".s.PGSQL.65535") - 1,
+		Scope: ScopeProcess, check: checkSocketDir,
+		Doc: "Directory of the Unix socket for clients, named `.s.PGSQL.<port>` with the port of the first `listen` address (6432 without one). Empty: no Unix socket",
+	},
+	{
+		Section: sectionServer, Key: "unix_socket_mode", Kind: KindOctal, Default: "0777", Scope: ScopeProcess,
+		Doc: "Permissions of the Unix socket, octal",
+	},
+	{
+		Section: sectionServer, Key: "loops", Kind: KindInt, Default: 0, Min: 0, Max: 64, Scope: ScopeProcess,
+		Doc: "Event loops. 0: one per CPU that the process may use (its cgroup included)",
+	},
+	{
+		Section: sectionServer, Key: "pool_mode", Kind: KindEnum, Default: string(PoolModeTransaction), Enum: poolModes, Scope: ScopeProcess,
+		Doc: "How long a client keeps its backend. `transaction`: until the transaction ends; `session`: until the client leaves; `statement`: as `transaction`, but a block may not stay open",
+	},
+	{
+		Section: sectionServer, Key: "max_clients", Kind: KindInt, Default: 10000, Min: 1, Max: 1_000_000, Scope: ScopeProcess,
+		Doc: "Logged-in clients. One more gets FATAL 53300. When this is left at its default and the system's descriptor limit is too low for it, it is lowered to what fits",
+	},
+	{
+		Section: sectionServer, Key: "max_unauthenticated", Kind: KindInt, Default: 1000, Min: 1, Max: 100_000, Scope: ScopeProcess,
+		Doc: "Client sockets before the end of login. One more is closed unseen",
+	},
+	{
+		Section: sectionServer, Key: "backlog", Kind: KindInt, Default: 4096, Min: 1, Max: 65535, Scope: ScopeProcess,
+		Doc: "Connections that the system holds for each listener until they are accepted; `net.core.somaxconn` bounds it too",
+	},
+	{
+		Section: sectionServer, Key: "login_timeout_ms", Kind: KindInt, Default: 60000, Min: 1, Max: maxMs, Scope: ScopeProcess,
+		Doc: "Longest time from accepting a client to the end of its login",
+	},
+	{
+		Section: sectionServer, Key: "tcp_keepalive_ms", Kind: KindInt, Default: 60000, Min: 0, Max: 32_767_000, Scope: ScopeProcess,
+		Doc: "Idle time after which a client's socket is probed (TCP_KEEPIDLE, rounded up to seconds). 0: no probes",
+	},
+	{
+		Section: sectionServer, Key: "tcp_user_timeout_ms", Kind: KindInt, Default: 0, Min: 0, Max: maxMs, Scope: ScopeProcess,
+		Doc: "Longest time that sent bytes may stay unacknowledged on a client's socket (TCP_USER_TIMEOUT). 0: the system's default",
+	},
+	{
+		Section: sectionServer, Key: "max_buffer_memory", Kind: KindSize, Default: 256 * mib, Min: mib, Max: tib, Scope: ScopeProcess,
+		Doc: "Bytes in all connection buffers together. Above it no client is read; above 110 % the client with most unread output is closed",
+	},
+	{
+		Section: sectionServer, Key: "max_pools", Kind: KindInt, Default: 1000, Min: 1, Max: 100_000, Scope: ScopeProcess,
+		Doc: "Pools, one for each combination of database entry, database name and server user. A login that needs one more gets FATAL 53300",
+	},
+	{
+		Section: sectionServer, Key: "pid_file", Kind: KindString, Default: "", MaxLen: maxPath, Scope: ScopeProcess,
+		Doc: "File that holds the process id while it runs. Empty: none",
+	},
+}
+
+var databaseOptions = []Option{
+	{
+		Section: sectionDatabases, Key: "name", Kind: KindString, MaxLen: maxName, Scope: ScopeDatabase, Required: true, check: checkNotEmpty,
+		Doc: "The database that clients ask for; `*` stands for every name without an entry of its own",
+	},
+	{
+		Section: sectionDatabases, Key: "hosts", Kind: KindStrings, Default: []any{"127.0.0.1:5432"}, MaxLen: 300, MaxItems: 64, Scope: ScopeDatabase, check: checkHost,
+		Doc: "Where its PostgreSQL is: `host:port`, `[v6]:port`, or the directory of its Unix socket (`/run/postgresql`, with `:port` unless 5432). One entry for now",
+	},
+	{
+		Section: sectionDatabases, Key: "dbname", Kind: KindString, Default: "", MaxLen: maxName, Scope: ScopeDatabase,
+		Doc: "The database's name in PostgreSQL. Empty: the name asked for",
+	},
+	{
+		Section: sectionDatabases, Key: "user", Kind: KindString, Default: "", MaxLen: maxName, Scope: ScopeDatabase,
+		Doc: "The user that logs in to PostgreSQL for all clients of this entry. Empty: the client's user",
+	},
+	{
+		Section: sectionDatabases, Key: "password", Kind: KindString, Default: "", MaxLen: maxPassword, Scope: ScopeDatabase, Secret: true,
+		Doc: "The password for PostgreSQL, of `user` or else of every client's user. At most one of `password`, `password_env` and `password_file`",
+	},
+	{
+		Section: sectionDatabases, Key: "password_env", Kind: KindString, Default: "", MaxLen: 255, Scope: ScopeDatabase, check: checkEnvName,
+		Doc: "The environment variable that holds the password",
+	},
+	{
+		Section: sectionDatabases, Key: "password_file", Kind: KindString, Default: "", MaxLen: maxPath, Scope: ScopeDatabase,
+		Doc: "The file that holds the password; line ends at its end do not count",
+	},
+	{
+		Section: sectionDatabases, Key: "pool_mode", Kind: KindEnum, Enum: poolModes, Scope: ScopeDatabase,
+		Doc: "`server.pool_mode` for this database",
+	},
+	{
+		Section: sectionDatabases, Key: "max_clients", Kind: KindInt, Min: 1, Max: 1_000_000, Scope: ScopeDatabase,
+		Doc: "Logged-in clients of this entry. One more gets FATAL 53300",
+	},
+	{
+		Section: sectionDatabases, Key: "startup_parameters", Kind: KindMap, MaxLen: 8 << 10, MaxItems: 100, Scope: ScopeDatabase,
+		Doc: "Parameters sent with every login to PostgreSQL, by name",
+	},
+	{
+		Section: sectionDatabases, Key: "connect_query", Kind: KindString, Default: "", MaxLen: maxSQL, Scope: ScopeDatabase,
+		Doc: "SQL that runs once on each new backend before its first client. Empty: none",
+	},
+}
+
+var userOptions = []Option{
+	{
+		Section: sectionUsers, Key: "name", Kind: KindString, MaxLen: maxName, Scope: ScopeUser, Required: true, check: checkUserName,
+		Doc: "The user that clients log in as. An entry sets limits only; it neither allows nor forbids a login",
+	},
+	{
+		Section: sectionUsers, Key: "pool_mode", Kind: KindEnum, Enum: poolModes, Scope: ScopeUser,
+		Doc: "`server.pool_mode` for this user; goes before the database's",
+	},
+	{
+		Section: sectionUsers, Key: "max_clients", Kind: KindInt, Min: 1, Max: 1_000_000, Scope: ScopeUser,
+		Doc: "Logged-in clients of this user. One more gets FATAL 53300",
+	},
+}
+
+var otherOptions = []Option{
+	{
+		Section: sectionAdmission, Key: "fifo_slack_ms", Kind: KindInt, Default: 2, Min: 0, Max: 1000, Scope: ScopeProcess,
+		Doc: "A loop may give its free backend to its own oldest waiter if that one came at most this much later than the oldest of all: moving a backend between loops costs. 0: strict order",
+	},
+	{
+		Section: sectionAdmission, Key: "max_connects_per_host", Kind: KindInt, Default: 8, Min: 1, Max: 1000, Scope: ScopeProcess,
+		Doc: "Logins to one PostgreSQL host in progress at the same time",
+	},
+	{
+		Section: sectionLog, Key: "level", Kind: KindEnum, Default: "info", Enum: []string{"debug", "info", "warn", "error"}, Scope: ScopeProcess,
+		Doc: "The least level that is logged",
+	},
+	{
+		Section: sectionLog, Key: "format", Kind: KindEnum, Default: "text", Enum: []string{"text", "json"}, Scope: ScopeProcess,
+		Doc: "`text`: key=value lines; `json`: one object per line",
+	},
+	{
+		Section: sectionLog, Key: "connections", Kind: KindBool, Default: true, Scope: ScopeProcess,
+		Doc: "Log each login and each disconnect of a client",
+	},
+	{
+		Section: sectionDrain, Key: "timeout_ms", Kind: KindInt, Default: 30000, Min: 0, Max: maxMs, Scope: ScopeProcess,
+		Doc: "On SIGTERM or SIGINT: longest wait for open transactions. 0: none",
+	},
+}

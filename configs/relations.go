@@ -1,0 +1,96 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// What one value alone cannot tell: rules between settings, and passwords that stand elsewhere.
+
+// relate tells the problems between settings of the merged layers and resolves passwords.
+func (l *loader) relate(c *Config) {
+	if len(c.Server.Listen) == 0 && c.Server.UnixSocketDir == "" {
+		l.problem("server.listen", "is empty and server.unix_socket_dir is not set: nothing to listen on")
+	}
+	for i := range c.Databases {
+		db, path := &c.Databases[i], entryAt(sectionDatabases, i)
+		switch {
+		case len(db.Hosts) == 0:
+			l.problem(path+".hosts", "is empty: name one host")
+		case len(db.Hosts) > 1:
+			l.problem(path+".hosts", "several hosts are not supported yet: name one")
+		}
+		l.password(db, path)
+	}
+}
+
+func (l *loader) problem(path, message string) {
+	l.problems = append(l.problems, Problem{l.origins.Of(path), path + " " + message})
+}
+
+// password makes sure that there is one source of a database's password, and reads it into Password.
+func (l *loader) password(db *Database, path string) {
+	sources := map[string]string{"password": db.Password.Reveal(), "password_env": db.PasswordEnv, "password_file": db.PasswordFile}
+	used := ""
+	for _, key := range []string{"password", "password_env", "password_file"} {
+		if sources[key] == "" {
+			continue
+		}
+		if used != "" {
+			l.problem(path+"."+key, "stands beside "+used+": keep one of password, password_env and password_file")
+			return
+		}
+		used = key
+	}
+	var secret string
+	var err error
+	switch used {
+	case "password_env":
+		secret, err = l.passwordVariable(db.PasswordEnv)
+	case "password_file":
+		secret, err = passwordFile(db.PasswordFile)
+	default:
+		return
+	}
+	if err != nil {
+		l.problem(path+"."+used, err.Error())
+		return
+	}
+	db.Password = Secret(secret)
+}
+
+func (l *loader) passwordVariable(name string) (string, error) {
+	secret, ok := l.environ[name]
+	if !ok {
+		return "", fmt.Errorf("names the variable %s, which is not set", name)
+	}
+	if err := checkPassword(secret); err != nil {
+		return "", fmt.Errorf("names the variable %s, whose value %w", name, err)
+	}
+	return secret, nil
+}
+
+func passwordFile(path string) (string, error) {
+	data, err := readFile(path, 64<<10)
+	if err != nil {
+		return "", fmt.Errorf("names %q, which cannot be read: %w", path, err)
+	}
+	secret := strings.TrimRight(string(data), "\r\n")
+	if err := checkPassword(secret); err != nil {
+		return "", fmt.Errorf("names %q, whose content %w", path, err)
+	}
+	return secret, nil
+}
+
+func checkPassword(secret string) error {
+	switch {
+	case secret == "":
+		return errors.New("is empty")
+	case len(secret) > maxPassword:
+		return fmt.Errorf("has %d bytes; at most %d", len(secret), maxPassword)
+	case strings.ContainsRune(secret, 0):
+		return errors.New("has a NUL byte")
+	}
+	return nil
+}

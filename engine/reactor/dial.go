@@ -131,3 +131,7 @@ func SetTCPOptions(fd, keepaliveMs, userTimeoutMs int) error {
 	}
 	return nil
 }
+
+// CloseFD closes a descriptor that no socket owns, such as one of Dial or of
+// Accepted that will not be registered.
+func CloseFD(fd int) { _ = unix.Close(fd) }

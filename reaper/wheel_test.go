@@ -16,7 +16,7 @@ type probe struct {
 
 func newProbe() *probe {
 	p := &probe{}
-	p.Handler = p
+	p.Init(p)
 	return p
 }
 
@@ -96,6 +96,21 @@ func TestCancelAndMove(t *testing.T) {
 	advance(w, 9*Tick)
 	if len(b.firedAt) != 1 || len(a.firedAt) != 0 || w.Len() != 0 {
 		t.Fatalf("a %v b %v, %d pending", a.firedAt, b.firedAt, w.Len())
+	}
+}
+
+func TestScheduleBeforeOnlyMovesForward(t *testing.T) {
+	w := NewWheel(0)
+	p := newProbe()
+	for _, c := range []struct{ at, want int64 }{{50 * Tick, 50 * Tick}, {70 * Tick, 50 * Tick}, {20 * Tick, 20 * Tick}} {
+		w.ScheduleBefore(&p.Timer, c.at)
+		if p.At() != c.want || w.Len() != 1 {
+			t.Fatalf("before %d: deadline %d, want %d; %d pending", c.at, p.At(), c.want, w.Len())
+		}
+	}
+	advance(w, 20*Tick)
+	if len(p.firedAt) != 1 || w.Len() != 0 {
+		t.Fatalf("fired %v, %d pending", p.firedAt, w.Len())
 	}
 }
 

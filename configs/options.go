@@ -137,11 +137,6 @@ func (o *Option) overrideIn(list string) *Option {
 	return &row
 }
 
-// isOverride reports whether a row of a list repeats one of capacity.
-func (o *Option) isOverride() bool {
-	return isList(o.Section) && table.byKey[sectionCapacity][o.Key] != nil
-}
-
 // firstVersion is the version that brought every setting which does not say otherwise.
 const firstVersion = "0.1.0"
 

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"strings"
+
+	"pgkinetic/configs"
+)
+
+// helpText is what --help prints.
+func helpText() string {
+	return strings.TrimSpace(`
+pg-kinetic is a PostgreSQL connection pooler.
+
+Usage:
+  pg-kinetic [serve] [--config FILE] [--section.name=value ...]
+  pg-kinetic check   [--config FILE] [--section.name=value ...]
+  pg-kinetic config  [--config FILE] [--section.name=value ...]
+  pg-kinetic version
+
+Commands:
+  serve    run the pooler (the default)
+  check    validate the settings: exit 0, or exit 1 with every problem as file:line:col: message
+  config   print the effective settings with the origin of each (default, file, env, flag); secrets masked
+  version  print the version
+
+Settings come from, each over the one before: defaults, the file (YAML, or TOML when its name ends in .toml),
+the environment (PG_KINETIC_CAPACITY__MAX_ROUTE_IN_FLIGHT=8), flags. Lists of databases and users come from the file
+or as JSON in PG_KINETIC_DATABASES and PG_KINETIC_USERS.
+
+Signals: SIGTERM or SIGINT stops after open transactions have ended (drain.timeout_ms), a second one at once.
+
+Flags:
+  -c, --config FILE   the settings file
+  -h, --help          this text
+`) + "\n\nSettings:\n" + strings.TrimRight(configs.FlagUsages(), "\n")
+}

@@ -1,0 +1,198 @@
+package session
+
+import (
+	"encoding/binary"
+
+	"pgkinetic/backend"
+	"pgkinetic/protocol"
+)
+
+// Plan says how a backend comes to carry a client's settings.
+type Plan uint8
+
+const (
+	// Nothing: it carries them already.
+	Nothing Plan = iota
+	// Pipeline: send the batch, the client's message may follow at once.
+	Pipeline
+	// Await: send the batch, and the client's message only after the batch's
+	// ReadyForQuery: the batch may fail, and then nothing of the client may run.
+	Await
+)
+
+// Applied is what one backend carries: the Profile whose settings hold on it.
+// The zero value fits a backend fresh from its login. Owner: the loop that owns
+// the backend, together with its backend.Params.
+//
+// Invariants: profile's settings hold on the backend, and every other parameter
+// has its base value, as far as the server reports it and as of the report
+// counted by gen; pending is set from the moment a batch is sent until
+// Confirm, Failed or Cleared. A batch is one simple Query, hence one
+// transaction: it holds as a whole or not at all.
+type Applied struct {
+	profile *Profile // nil: empty
+	pending *Profile
+	gen     uint32
+}
+
+// Profile returns the profile whose settings hold.
+func (a *Applied) Profile() *Profile {
+	if a.profile == nil {
+		return empty
+	}
+	return a.profile
+}
+
+// Pending says whether a batch is under way.
+func (a *Applied) Pending() bool { return a.pending != nil }
+
+// Batch appends to dst the one Query message that makes a clean backend (idle,
+// no pins, no batch under way) carry want instead of what it carries, or
+// nothing when they do not differ; reported is the backend's own record. Its
+// answers, ParameterStatus included, are not for the client. Call Confirm at
+// its ReadyForQuery, or Failed if it was answered by an error. No allocation
+// beyond the growth of dst.
+func (a *Applied) Batch(dst []byte, want *Profile, reported *backend.Params) (out []byte, plan Plan) {
+	current := a.Profile()
+	if current == want && a.gen == reported.Gen() {
+		return dst, Nothing
+	}
+	start := len(dst)
+	dst = append(dst, protocol.FrontendQuery, 0, 0, 0, 0)
+	body := len(dst)
+	dst = appendDifference(dst, current, want, reported)
+	if len(dst) == body {
+		a.profile, a.gen = want, reported.Gen()
+		return dst[:start], Nothing
+	}
+	dst = append(dst, 0)
+	binary.BigEndian.PutUint32(dst[start+1:], uint32(len(dst)-start-1))
+	a.pending = want
+	if current.pipelined && want.pipelined {
+		return dst, Pipeline
+	}
+	return dst, Await
+}
+
+// Confirm records that the batch under way succeeded. What the server reports
+// now for parameters outside the profile is their base.
+func (a *Applied) Confirm(reported *backend.Params) {
+	a.profile, a.pending = a.pending, nil
+	a.rebase(reported)
+}
+
+// Failed records that the batch under way failed: PostgreSQL has taken all of
+// it back. After Plan Pipeline the client's first message ran without its
+// settings, so both connections must be closed.
+func (a *Applied) Failed() { a.pending = nil }
+
+// Cleared records that DISCARD ALL (or RESET ALL with the identity reset)
+// succeeded: nothing of any client holds.
+func (a *Applied) Cleared(reported *backend.Params) {
+	a.profile, a.pending = empty, nil
+	a.rebase(reported)
+}
+
+func (a *Applied) rebase(reported *backend.Params) {
+	for i := range reported.Len() {
+		if name, _, _ := reported.At(i); a.Profile().find(name) == nil {
+			reported.Rebase(i)
+		}
+	}
+	a.gen = reported.Gen()
+}
+
+// appendDifference appends the statements. Where an identity (role,
+// session_authorization) is or will be in force, it is put off first and on
+// last, so that everything else is set by the user that logged in.
+func appendDifference(dst []byte, current, want *Profile, reported *backend.Params) []byte {
+	if !current.identity && !want.identity {
+		if identityStrayed(reported) {
+			dst = appendIdentityReset(dst)
+		}
+		return appendSettings(dst, current, want, reported)
+	}
+	start := len(dst)
+	dst = appendIdentityReset(dst)
+	body := len(dst)
+	dst = appendSettings(dst, current, want, reported)
+	if len(dst) == body && sameIdentity(current, want) {
+		return dst[:start]
+	}
+	for _, name := range [...]string{"session_authorization", "role"} {
+		if it := want.find(name); it != nil {
+			dst = append(dst, it.set...)
+		}
+	}
+	return dst
+}
+
+func appendIdentityReset(dst []byte) []byte {
+	dst = appendReset(dst, "role")
+	return appendReset(dst, "session_authorization")
+}
+
+func sameIdentity(a, b *Profile) bool {
+	for _, name := range [...]string{"session_authorization", "role"} {
+		av, aHas := a.Get(name)
+		bv, bHas := b.Get(name)
+		if av != bv || aHas != bHas {
+			return false
+		}
+	}
+	return true
+}
+
+// identityStrayed says whether the reports show a role or session user that no
+// profile asked for: set inside a function, where the wire does not show it.
+func identityStrayed(reported *backend.Params) bool {
+	for i := range reported.Len() {
+		name, value, base := reported.At(i)
+		if (name == "session_authorization" || name == "is_superuser") && string(value) != string(base) {
+			return true
+		}
+	}
+	return false
+}
+
+// appendSettings appends what differs apart from the identity. A parameter that
+// the server reports is compared by its report; of the others the profiles tell.
+func appendSettings(dst []byte, current, want *Profile, reported *backend.Params) []byte {
+	for i := range reported.Len() {
+		name, value, base := reported.At(i)
+		if !backend.Settable(name) {
+			continue
+		}
+		if it := want.find(name); it != nil {
+			if it.value != string(value) {
+				dst = append(dst, it.set...)
+			}
+		} else if string(value) != string(base) {
+			dst = appendReset(dst, name)
+		}
+	}
+	for i := range current.items {
+		name := current.items[i].name
+		if want.find(name) == nil && !reportedOrIdentity(reported, name) {
+			dst = appendReset(dst, name)
+		}
+	}
+	for i := range want.items {
+		it := &want.items[i]
+		if reportedOrIdentity(reported, it.name) {
+			continue
+		}
+		if had := current.find(it.name); had == nil || had.value != it.value {
+			dst = append(dst, it.set...)
+		}
+	}
+	return dst
+}
+
+func reportedOrIdentity(reported *backend.Params, name string) bool {
+	if isIdentity(name) {
+		return true
+	}
+	_, ok := reported.Get(name)
+	return ok
+}

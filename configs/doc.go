@@ -5,3 +5,5 @@
 // Everything is checked against the one table in options_*.go before it is layered, so that a problem is told with the
 // place where it was written; all problems are told, not the first alone.
 package configs
+
+//go:generate go test -run TestGeneratedFiles -update .

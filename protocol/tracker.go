@@ -1,0 +1,250 @@
+package protocol
+
+// The tracker of the answers that one backend owes.
+//
+// State. A queue of entries, one for each message sent to the backend that is
+// to be answered, oldest first; how far the answer to the oldest one has come
+// (phase); whether the backend reads copy data (gate); and what the messages
+// since the last synchronisation point were (group, skip).
+//
+// Owner. One Tracker belongs to one backend and to the loop that owns it. It
+// makes no call out, reads no clock and does not allocate in steady state.
+//
+// Invariants.
+//
+//  1. Every message is answered in the order in which it was sent, or is
+//     removed by an error before it. A message from the backend therefore
+//     always belongs to the head of the queue; one that the head cannot have
+//     (grammar) means that the count is lost, and the backend is to be closed.
+//  2. Sync, Query and FunctionCall entries end with ReadyForQuery and with
+//     nothing else; no other entry ends with it.
+//  3. An error at the head that is Parse, Bind, Describe, Execute or Close
+//     removes everything up to the next Sync, Query and FunctionCall included.
+//     If no Sync was sent, skip is set: the backend throws away what comes
+//     until Sync, so nothing is sent but that.
+//  4. An error at the head that is Sync, Query or FunctionCall removes nothing:
+//     the ReadyForQuery of that entry follows.
+//  5. While gate is not gateOpen, the newest entry that a client caused is a
+//     marked Execute or Query, and nothing was sent behind it but copy data and
+//     its end, what Recover added, or one message that fails the COPY. So it is
+//     always known who reads a message: the COPY or the main loop.
+//  6. Whatever is unanswered will be answered without further input once it has
+//     been pushed (loose counts the newest entries that were not), unless the
+//     backend waits for copy data. A queue that is full has been pushed.
+//
+// docs/answers-owed.md has the tables; the tests fail when one of their edges
+// is not visited.
+
+import "errors"
+
+// MaxOwed is the number of answers that a backend may owe before Offer says
+// Full.
+//
+// Full cannot deadlock: the message that fills the queue is Sync, Query or
+// FunctionCall, or Offer answers it with ForwardFlush. Either way everything in
+// the queue has been pushed, so the backend answers its head without reading
+// another byte, and that answer makes room. The exception would be a COPY that
+// waits for data; but behind one nothing is sent, so the queue is not full, and
+// copy data is never answered with Full.
+const MaxOwed = 4096
+
+// maxHeldSyncs bounds the Syncs that are held inside one COPY. Further ones are
+// taken as read by the COPY, as they are in PostgreSQL unless it has failed.
+const maxHeldSyncs = MaxOwed / 2
+
+// Errors of Receive. After one of them the count is lost: the backend is to be
+// closed, and nothing that it sends may be passed on.
+var (
+	ErrUnexpected   = errors.New("protocol: the server sent a message that nothing it was sent can have caused")
+	ErrStatus       = errors.New("protocol: the server sent ReadyForQuery with an unknown status")
+	ErrCopyBoth     = errors.New("protocol: the server entered COPY BOTH, which belongs to replication")
+	ErrCopyUnmarked = errors.New("protocol: the server asked for COPY data in answer to a statement that was not expected to be COPY FROM STDIN")
+	ErrCopyDoubt    = errors.New("protocol: the COPY failed while it was undecided who reads the messages behind it")
+)
+
+// Verdict is what is to be done with a client's message.
+type Verdict uint8
+
+const (
+	// Forward: send it on.
+	Forward Verdict = iota
+	// ForwardFlush: send it on and append a Flush of ours, without telling the
+	// tracker: its answer, or the one that makes room in the queue, would
+	// otherwise sit in the server's buffer while the client's next message waits.
+	ForwardFlush
+	// Hold: do not send; offer the same message again after an Answer with
+	// Resume, or once Resume reports true.
+	Hold
+	// Drop: do not send. The tracker has taken account of it.
+	Drop
+	// Full: MaxOwed answers are owed. Do as for Hold.
+	Full
+)
+
+// Answer is what a message from the backend means.
+type Answer struct {
+	// Swallow: it belongs to an injected message or to a client that has left;
+	// it is not for the client.
+	Swallow bool
+	// Ready: it is the ReadyForQuery that ends an entry; Status is its status.
+	Ready  bool
+	Status byte
+	// Resume: a message answered with Hold or Full may be offered again.
+	Resume bool
+	// InjectedError: an injected message has failed, or an error of another
+	// message has made the backend skip it.
+	InjectedError bool
+	// Syncs is the number of Sync messages that are to be sent now, before
+	// anything else: a COPY has failed that did not read them. The tracker has
+	// counted them.
+	Syncs int
+}
+
+// gate tells who reads what is sent next.
+type gate uint8
+
+const (
+	gateOpen   gate = iota // the main loop
+	gateMarked             // not known yet: the newest entry may be COPY FROM STDIN
+	gateCopyIn             // the COPY: CopyInResponse has been received
+	gateEnded              // the end of the data, or what fails the COPY, was sent
+)
+
+// group tells what a client sent since the last synchronisation point.
+type group uint8
+
+const (
+	groupClosed group = iota // nothing
+	groupOpen                // messages of the extended protocol
+	// groupTail: such messages and, behind them, a Query or FunctionCall. It
+	// closes the group, unless an error before it makes the backend skip it.
+	groupTail
+)
+
+// Tracker is the state described at the top of this file. Call Reset before the
+// first use: it stands for a backend that has just sent the ReadyForQuery of its
+// login.
+type Tracker struct {
+	queue ring
+	loose int // newest entries whose answers may sit in the server's buffer
+	held  int // Syncs held inside the COPY since the last copy data was sent
+
+	phase  phase // of the head's answer
+	gate   gate
+	group  group
+	status byte // of the last ReadyForQuery
+
+	skip      bool // the backend discards everything up to Sync
+	doomed    bool // an error has come that only the end of the session can follow
+	foreign   bool // a message that fails the COPY was sent behind it
+	recovered bool // Recover has sent CopyFail behind the marked entry
+	waiting   bool // a message was answered with Hold or Full
+	flushed   bool // the client's last message was Flush
+	orphan    bool // the client has left; cleared by the next one's first message
+}
+
+// Reset forgets everything: a fresh backend that has said ReadyForQuery(I).
+func (t *Tracker) Reset() {
+	q := t.queue
+	q.clear()
+	*t = Tracker{queue: q, status: StatusIdle}
+}
+
+// Idle reports whether nothing is owed, the last ReadyForQuery said idle, and
+// nothing was sent that a Sync has not covered. Only then may the backend serve
+// another client, as far as the protocol goes.
+func (t *Tracker) Idle() bool {
+	return t.queue.n == 0 && t.status == StatusIdle && t.group == groupClosed && !t.skip && !t.doomed
+}
+
+// Status is that of the last ReadyForQuery.
+func (t *Tracker) Status() byte { return t.status }
+
+// Owed is the number of entries that are not fully answered.
+func (t *Tracker) Owed() int { return t.queue.n }
+
+// Busy reports whether the backend will send something without further input: a
+// query runs or will run. It is false when only the client's next bytes can
+// bring progress: copy data, or a Sync or Flush behind messages whose answers
+// the server keeps in its buffer.
+func (t *Tracker) Busy() bool { return t.queue.n > t.loose && t.gate != gateCopyIn }
+
+// ClientOwes reports whether the client has to send: the Sync that ends a group,
+// or the rest of the copy data. While Busy is true as well, that may sit behind
+// a message that is held.
+func (t *Tracker) ClientOwes() bool { return t.group == groupOpen || t.gate == gateCopyIn }
+
+// InCopyIn reports whether the backend waits for copy data.
+func (t *Tracker) InCopyIn() bool { return t.gate == gateCopyIn }
+
+// FlushAnswered reports whether everything up to the client's last Flush has
+// been answered and nothing was sent since: the client may think as long as
+// inside a transaction block.
+func (t *Tracker) FlushAnswered() bool { return t.flushed && t.queue.n == 0 }
+
+// AtBoundary reports whether the client's stream is between groups: its next
+// message could begin a new request.
+func (t *Tracker) AtBoundary() bool { return t.group == groupClosed && t.gate != gateCopyIn }
+
+// Doomed reports whether an ErrorResponse has come after which the backend can
+// only close the connection, as a FATAL one at idle. It is never Idle again.
+func (t *Tracker) Doomed() bool { return t.doomed }
+
+// Resume reports whether a message answered with Hold or Full may be offered.
+func (t *Tracker) Resume() bool {
+	return t.gate != gateMarked && t.gate != gateEnded && t.queue.n < MaxOwed
+}
+
+// ReadyOwed is the number of ReadyForQuery that the client would still get for
+// what it has sent if the head of the queue failed now, in PostgreSQL's way:
+// what is removed by the error does not count, a Sync held in a COPY that has
+// not read it does. An answer that is not for the client does not count.
+func (t *Tracker) ReadyOwed() int {
+	count := t.held
+	removed := t.queue.n > 0 && !t.queue.head().kind.ready()
+	for i := range t.queue.n {
+		e := t.queue.at(i)
+		if removed && e.kind != kindSync {
+			continue
+		}
+		removed = false
+		if e.kind.ready() && e.flags&flagSwallow == 0 {
+			count++
+		}
+	}
+	return count
+}
+
+// Orphan tells that the client has left: every answer that is owed now is
+// Swallow.
+func (t *Tracker) Orphan() {
+	for i := range t.queue.n {
+		t.queue.at(i).flags |= flagOrphan
+	}
+	t.held = 0
+	t.orphan = true
+	t.waiting = false
+	t.flushed = false
+}
+
+// Recover appends to dst the messages that bring the backend back to
+// ReadyForQuery and counts them: CopyFail where a COPY reads or may yet read,
+// and Sync where a group has none. It appends nothing when the backend gets
+// there by itself. The caller is between two messages of the client, and the
+// message that is held, if any, will not be offered again.
+func (t *Tracker) Recover(dst []byte) []byte {
+	if t.gate != gateOpen && !t.recovered {
+		// CopyFail is sent on suspicion: one that finds no COPY is ignored.
+		dst = AppendCopyFail(dst, "the client has left or was closed")
+		t.gate = gateEnded
+		t.recovered = true
+	}
+	t.held = 0
+	t.waiting = false
+	t.flushed = false
+	if t.group != groupClosed {
+		dst = AppendSync(dst)
+		t.send(kindSync, flagInjected)
+	}
+	return dst
+}

@@ -158,3 +158,12 @@ func (c *Chain) writeOnce(s *Socket) (asked, sent int, err error) {
 	sent, err = v.send(int(s.fd))
 	return asked, sent, err
 }
+
+// CopyTo copies the first bytes, as many as dst takes, and returns how many; it
+// leaves the chain as it is.
+func (c *Chain) CopyTo(dst []byte) (n int) {
+	for k := c.head; k != nil && n < len(dst); k = k.next {
+		n += copy(dst[n:], k.held())
+	}
+	return n
+}

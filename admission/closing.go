@@ -1,0 +1,159 @@
+package admission
+
+// Closed tells that PostgreSQL has closed its side of p, which carried a request or was claimed for closing: its place
+// and its permit return, and whoever is eligible may open a new one.
+func (c *Controller) Closed(loop int, now int64, p *Place) {
+	must((p.state == placeUsed || p.state == placeClosing) && int(p.loop) == loop, "closed a place that was not in use here")
+	l := c.enter(loop, now)
+	pool := p.pool
+	pool.mu.Lock()
+	if r := p.route; r != nil {
+		p.route = nil
+		pool.changeRoute(r, returned)
+	}
+	if p.state == placeClosing {
+		pool.closing.Add(-1)
+	}
+	if b := p.forCap; b != nil {
+		p.forCap = nil
+		b.moved()
+	}
+	pool.freePlace(l, p)
+	pool.schedule(l, nil)
+	pool.mu.Unlock()
+	l.settle(false)
+}
+
+// freePlace takes a used place out of every count; what it was counted in may go to other pools.
+func (p *Pool) freePlace(l *loop, pl *Place) {
+	p.sub(onePlace + oneUsed)
+	p.unreserve(l)
+	p.forget(pl)
+}
+
+func (p *Pool) forget(pl *Place) {
+	pl.state, pl.Owner, pl.holder, pl.warm, pl.givenUp = placeFree, nil, nil, false, false
+	pl.next, p.free = p.free, pl
+}
+
+// Died tells that p, idle on loop, turned out dead and is closed. Its place is freed; or, if every idle place is
+// promised to a holder that asks for one, the youngest of them opens the place anew.
+func (c *Controller) Died(loop int, now int64, p *Place) {
+	must(p.state == placeIdle && int(p.loop) == loop, "a place died that was not idle here")
+	l := c.enter(loop, now)
+	pool := p.pool
+	pool.mu.Lock()
+	pool.idle[loop].remove(p)
+	for {
+		pw := poolWord(pool.word.load())
+		if !pw.hasIdle() && !mutDiedBlind {
+			w := pool.claims.tail
+			pool.claims.remove(w, byRoute)
+			pool.forget(p)
+			pool.open(l, w)
+			break
+		}
+		if pool.word.cas(uint64(pw), uint64(pw-onePlace)) {
+			pool.unreserve(l)
+			pool.forget(p)
+			break
+		}
+	}
+	pool.schedule(l, nil)
+	pool.mu.Unlock()
+	l.settle(false)
+}
+
+// EachIdle calls f for the pool's idle places on loop, oldest first, until f answers false. f may take, or tell the
+// death of, the place that it is called with, and no other.
+func (p *Pool) EachIdle(loop int, f func(*Place) bool) {
+	for pl := p.idle[loop].tail; pl != nil; {
+		older := pl
+		pl = pl.prev
+		if !f(older) {
+			return
+		}
+	}
+}
+
+// TakeIdle claims p, idle on loop, for closing; false if every idle place of the pool is promised to somebody. After
+// true the engine closes it and then calls Closed.
+func (c *Controller) TakeIdle(loop int, now int64, p *Place) bool {
+	must(p.state == placeIdle && int(p.loop) == loop, "took a place that is not idle here")
+	c.enter(loop, now)
+	return p.pool.takeForClosing(p)
+}
+
+func (p *Pool) takeForClosing(pl *Place) bool {
+	for {
+		w := poolWord(p.word.load())
+		if !w.hasIdle() && !mutReclaimBlind {
+			return false
+		}
+		if p.word.cas(uint64(w), uint64(w+oneUsed)) {
+			break
+		}
+	}
+	p.idle[pl.loop].remove(pl)
+	pl.state = placeClosing
+	p.closing.Add(1)
+	return true
+}
+
+// close ends pl, which is in hand and carries no permit.
+func (p *Pool) close(l *loop, pl *Place) {
+	pl.state = placeClosing
+	p.closing.Add(1)
+	l.closeSoon(pl)
+}
+
+func (l *loop) closeSoon(pl *Place) {
+	m := &pl.msg
+	m.what, m.to = msgClose, l.id
+	l.todo.push(m)
+}
+
+// Trim closes idle places of loop that are more than a lowered limit of their pool, host or cap allows; places in use
+// follow when they are released. The engine calls it on each loop after lowering such a limit, and in its sweeps.
+func (c *Controller) Trim(loop int, now int64) {
+	l := c.enter(loop, now)
+	c.mu.Lock()
+	for p := range c.pools {
+		if poolWord(p.word.load()).asked() {
+			p.trim(l)
+		}
+	}
+	c.mu.Unlock()
+	l.settle(false)
+}
+
+func (p *Pool) trim(l *loop) {
+	for pl := p.idle[l.id].tail; pl != nil; pl = p.idle[l.id].tail {
+		b, surplus := p.surplus()
+		if !surplus {
+			return
+		}
+		if !p.takeForClosing(pl) {
+			if b != nil {
+				b.moved()
+			}
+			return
+		}
+		pl.forCap = b
+		l.closeSoon(pl)
+	}
+}
+
+// surplus tells whether p has more places than it may have, by its own limit or by a budget's; the latter's move is
+// then counted.
+func (p *Pool) surplus() (*budget, bool) {
+	if poolWord(p.word.load()).size()-int(p.closing.Load()) > int(p.max.Load()) {
+		return nil, true
+	}
+	for i := range p.stakes {
+		if b := p.stakes[i].b; b.moveSurplus() {
+			return b, true
+		}
+	}
+	return nil, false
+}

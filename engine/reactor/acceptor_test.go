@@ -1,0 +1,290 @@
+package reactor
+
+import (
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// echoServer accepts on the given places and echoes on its loops.
+func echoServer(t testing.TB, opts AcceptorOptions, loops int) *Acceptor {
+	t.Helper()
+	for range loops {
+		opts.Loops = append(opts.Loops, startLoop(t))
+	}
+	if opts.OnAccept == nil {
+		opts.OnAccept = echoClient
+	}
+	opts.OnFailure = func(err error) { t.Error(err) }
+	a, err := Listen(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = a.Run() }()
+	t.Cleanup(a.Close)
+	return a
+}
+
+func echoClient(l *Loop, c *Accepted) {
+	e := &echo{limit: 64 << 10}
+	if err := l.Add(&e.Socket, c.FD, c.Unix, e); err != nil {
+		CloseFD(c.FD)
+	}
+}
+
+func connect(t testing.TB, ln *Listener) net.Conn {
+	t.Helper()
+	conn, err := net.Dial(ln.Network, ln.Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// ping proves that somebody serves conn.
+func ping(t testing.TB, conn net.Conn) {
+	t.Helper()
+	if _, err := conn.Write([]byte("ping")); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, 4)
+	if _, err := io.ReadFull(conn, got); err != nil || string(got) != "ping" {
+		t.Fatalf("%q, %v", got, err)
+	}
+}
+
+func TestAcceptorServesAllItsListeners(t *testing.T) {
+	seen := make(chan *Accepted, 10)
+	a := echoServer(t, AcceptorOptions{
+		Addresses: []string{"127.0.0.1:0", "127.0.0.2:0", "localhost:0"},
+		UnixDir:   t.TempDir(),
+		OnAccept: func(l *Loop, c *Accepted) {
+			seen <- c
+			echoClient(l, c)
+		},
+	}, 2)
+	if n := len(a.Listeners()); n < 4 {
+		t.Fatalf("%d listeners", n)
+	}
+	for i, ln := range a.Listeners() {
+		if strings.HasSuffix(ln.Address, ":0") {
+			t.Errorf("%v: the port is not resolved", ln)
+		}
+		conn := connect(t, ln)
+		ping(t, conn)
+		c := await(t, seen, "OnAccept")
+		if c.Listener != ln || c.Unix != (ln.Network == "unix") {
+			t.Errorf("%v: accepted on %v, Unix %v", ln, c.Listener, c.Unix)
+		}
+		if !c.Unix && c.Peer.String() != conn.LocalAddr().String() {
+			t.Errorf("%v: peer %v, want %v", ln, c.Peer, conn.LocalAddr())
+		}
+		if a.Accepted() != uint64(i)+1 {
+			t.Errorf("%d accepted, want %d", a.Accepted(), i+1)
+		}
+		_ = conn.Close()
+	}
+}
+
+func TestAcceptorListensOnAllAddresses(t *testing.T) {
+	a := echoServer(t, AcceptorOptions{Addresses: []string{"*:0"}}, 1)
+	ln := a.Listeners()[0]
+	if !strings.HasPrefix(ln.Address, "0.0.0.0:") {
+		t.Fatalf("first listener %v", ln)
+	}
+	conn := connect(t, ln)
+	defer func() { _ = conn.Close() }()
+	ping(t, conn)
+}
+
+// TestAcceptorSpreadsByLoad: with one loop already busy the other one gets the
+// clients until both have the same number, also in a burst that is accepted in
+// one turn, before any loop has counted its new sockets.
+func TestAcceptorSpreadsByLoad(t *testing.T) {
+	const head, burst = 5, 25
+	a := echoServer(t, AcceptorOptions{Addresses: []string{"127.0.0.1:0"}}, 2)
+	loops := a.opts.Loops
+	for range head {
+		fd, _ := pair(t, "tcp")
+		add(t, loops[0], fd, false, handlerFunc(func(*Socket, Events) {}))
+	}
+	a.Pause()
+	var conns []net.Conn
+	for range burst {
+		conns = append(conns, connect(t, a.Listeners()[0]))
+	}
+	a.Resume()
+	for _, conn := range conns {
+		ping(t, conn)
+		defer func() { _ = conn.Close() }()
+	}
+	if x, y := loops[0].Sockets(), loops[1].Sockets(); x != y || x+y != head+burst {
+		t.Errorf("%d and %d sockets", x, y)
+	}
+}
+
+// TestAcceptorPause: while paused, clients wait in the backlog.
+func TestAcceptorPause(t *testing.T) {
+	a := echoServer(t, AcceptorOptions{Addresses: []string{"127.0.0.1:0"}}, 1)
+	a.Pause()
+	conn := connect(t, a.Listeners()[0])
+	defer func() { _ = conn.Close() }()
+	on(t, a.opts.Loops[0], func() {})
+	if a.Accepted() != 0 {
+		t.Fatal("accepted while paused")
+	}
+	a.Resume()
+	a.Resume()
+	ping(t, conn)
+}
+
+func TestAcceptorAdmit(t *testing.T) {
+	a := echoServer(t, AcceptorOptions{Addresses: []string{"127.0.0.1:0"}, Admit: func() bool { return false }}, 1)
+	conn := connect(t, a.Listeners()[0])
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("read: %v", err)
+	}
+	if a.Refused() != 1 || a.Accepted() != 0 {
+		t.Errorf("refused %d, accepted %d", a.Refused(), a.Accepted())
+	}
+}
+
+// TestAcceptorClosesWhatNobodyServes: no running loop is left.
+func TestAcceptorClosesWhatNobodyServes(t *testing.T) {
+	l, err := NewLoop(0, LoopOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Stop()
+	if err := l.Run(); err != nil {
+		t.Fatal(err)
+	}
+	a := echoServer(t, AcceptorOptions{Addresses: []string{"127.0.0.1:0"}, Loops: []*Loop{l}}, 0)
+	conn := connect(t, a.Listeners()[0])
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("read: %v", err)
+	}
+}
+
+// TestAcceptorFailsLoudly: a panic on its goroutine ends Run with an error, and
+// the listeners are closed.
+func TestAcceptorFailsLoudly(t *testing.T) {
+	failed := make(chan error, 1)
+	a, err := Listen(AcceptorOptions{
+		Addresses: []string{"127.0.0.1:0"},
+		Loops:     []*Loop{startLoop(t)},
+		Admit:     func() bool { panic("a hook's mistake") },
+		OnFailure: func(err error) { failed <- err },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := make(chan error, 1)
+	go func() { ran <- a.Run() }()
+	conn := connect(t, a.Listeners()[0])
+	defer func() { _ = conn.Close() }()
+	if err := await(t, failed, "OnFailure"); !strings.Contains(err.Error(), "acceptor") || !strings.Contains(err.Error(), "a hook's mistake") {
+		t.Error(err)
+	}
+	if err := await(t, ran, "Run"); err == nil {
+		t.Error("Run returned nil")
+	}
+	if _, err := net.Dial("tcp", a.Listeners()[0].Address); err == nil {
+		t.Error("the listener still answers")
+	}
+	a.Close()
+}
+
+// TestAcceptorCloseLeavesNothing, whether or not it ran.
+func TestAcceptorCloseLeavesNothing(t *testing.T) {
+	l := startLoop(t)
+	f := func(run bool) {
+		t.Helper()
+		dir := t.TempDir()
+		before := openDescriptors(t)
+		a, err := Listen(AcceptorOptions{Addresses: []string{"127.0.0.1:0"}, UnixDir: dir, Loops: []*Loop{l}, OnAccept: echoClient})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ran := make(chan error, 1)
+		if run {
+			go func() { ran <- a.Run() }()
+			conn := connect(t, a.Listeners()[1])
+			ping(t, conn)
+			_ = conn.Close()
+		}
+		a.Close()
+		a.Close()
+		if run {
+			if err := await(t, ran, "Run"); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, ln := range a.Listeners() {
+			if conn, err := net.Dial(ln.Network, ln.Address); err == nil {
+				_ = conn.Close()
+				t.Errorf("%v still answers", ln)
+			}
+		}
+		if left := dirNames(t, dir); len(left) != 0 {
+			t.Errorf("files left: %v", left)
+		}
+		for l.Sockets() != 0 {
+			settle(t, l)
+		}
+		settle(t, l)
+		if after := openDescriptors(t); after > before+1 { // the loop's eventfd
+			t.Errorf("run %v: %d descriptors before, %d after", run, before, after)
+		}
+	}
+	f(true)
+	f(false)
+}
+
+// TestNoDescriptorIsLeft: 10 000 connections, ended by either side, orderly and
+// by reset.
+func TestNoDescriptorIsLeft(t *testing.T) {
+	const connections = 10_000
+	a := echoServer(t, AcceptorOptions{
+		Addresses: []string{"127.0.0.1:0"}, UnixDir: t.TempDir(),
+		OnAccept: func(l *Loop, c *Accepted) {
+			e := &echo{limit: 1}
+			if err := l.Add(&e.Socket, c.FD, c.Unix, e); err != nil {
+				t.Error(err)
+			}
+			if c.Peer.Port()%4 == 3 {
+				e.CloseReset()
+			}
+		},
+	}, 2)
+	before := openDescriptors(t)
+	for i := range connections {
+		ln := a.Listeners()[i%2]
+		conn := connect(t, ln)
+		if i%3 == 0 {
+			_, _ = conn.Write([]byte("x")) // some are reset already
+		}
+		if i%2 == 0 {
+			_ = reset(conn)
+		} else {
+			_ = conn.Close()
+		}
+	}
+	for _, l := range a.opts.Loops {
+		for a.Accepted() < connections || l.Sockets() != 0 || l.incoming.Load() != 0 {
+			settle(t, l)
+		}
+		settle(t, l)
+	}
+	if after := openDescriptors(t); after > before {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+}

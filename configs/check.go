@@ -47,12 +47,21 @@ func (c *checker) document(root *node) map[string]any {
 
 // nearestSection also helps with a setting written outside its section.
 func (c *checker) nearestSection(key string) string {
-	for _, section := range sections {
-		if table.byKey[section][foldKey(key)] != nil && !isList(section) {
-			return `"` + section + "." + foldKey(key) + `"`
-		}
+	if home := homeOf(foldKey(key)); home != "" {
+		return `"` + table.byKey[home][foldKey(key)].Path() + `"`
 	}
 	return `"` + nearest(key, sections) + `"`
+}
+
+// homeOf returns the section that a key belongs to: one of the process before a list, whose overrides repeat capacity's.
+func homeOf(key string) string {
+	home := ""
+	for _, section := range sections {
+		if table.byKey[section][key] != nil && (home == "" || isList(home)) {
+			home = section
+		}
+	}
+	return home
 }
 
 // distinct tells keys that are written twice and returns the first of each.
@@ -149,13 +158,9 @@ func (c *checker) unknownKey(section, path string, e entry) {
 		c.problem(e.place, "%s holds for the whole process and cannot be set in %s: set capacity.%s", key, path, key)
 		return
 	}
-	if table.byKey[section][key] == nil {
-		for _, other := range sections {
-			if table.byKey[other][key] != nil {
-				c.problem(e.place, "unknown key %s in %s; it belongs to %s", show(e.key), path, other)
-				return
-			}
-		}
+	if home := homeOf(key); home != "" && table.byKey[section][key] == nil {
+		c.problem(e.place, "unknown key %s in %s; it belongs to %s", show(e.key), path, home)
+		return
 	}
 	known := slices.Sorted(maps.Keys(table.byKey[section]))
 	c.problem(e.place, "unknown key %s in %s; nearest known key: %q", show(e.key), path, nearest(e.key, known))

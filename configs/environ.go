@@ -104,6 +104,7 @@ func processOptions() []*Option {
 	return rows
 }
 
+// jsonList judges the JSON of a list variable. With problems it returns what is sound, and false.
 func (c *checker) jsonList(section, text string, place Place) ([]any, bool) {
 	n, err := parseJSON(text, place)
 	if err != nil {

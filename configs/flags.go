@@ -71,20 +71,23 @@ func (c *checker) flags(args []string) map[string]any {
 	return tree
 }
 
+// commandLine is the place of problems that no single flag has.
+var commandLine = Place{Source: SourceFlag, Name: "command line"}
+
 // parseFlags parses again without each argument that is at fault, so that every one of them is told.
 func (c *checker) parseFlags(args []string) *pflag.FlagSet {
 	for {
 		fs := newFlagSet()
 		err := fs.Parse(args)
 		if err == nil {
-			for _, arg := range fs.Args() {
-				c.problem(Place{Source: SourceFlag, Name: cutValue(arg)}, "not expected: settings are given as --section.name=value")
+			if n := fs.NArg(); n > 0 { // not shown: the value of an unknown flag may be among them
+				c.problem(commandLine, "%d argument(s) that are no flags: settings are given as --section.name=value", n)
 			}
 			return fs
 		}
 		i := slices.IndexFunc(args, func(arg string) bool { return isFaulty(arg, err) })
 		if i < 0 {
-			c.problem(Place{Source: SourceFlag, Name: "(command line)"}, "cannot be parsed: settings are given as --section.name=value")
+			c.problem(commandLine, "cannot be parsed: settings are given as --section.name=value")
 			return newFlagSet()
 		}
 		c.faultyFlag(args[i], err)

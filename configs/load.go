@@ -33,7 +33,7 @@ func Default() *Config {
 // variables too. Every problem of every layer is returned, in the order in which a reader meets them; with any, the
 // Config is nil. The Origins are never nil. Nothing outside its arguments and the named files is read, nothing is kept.
 func Load(path string, environ, flags []string) (*Config, *Origins, []Problem) {
-	l := loader{origins: &Origins{places: map[string]Place{}}, environ: variables(environ), merged: koanf.New(".")}
+	l := loader{origins: &Origins{places: map[string]Place{}}, environ: variables(environ), merged: newLayers()}
 	l.layer(func(*checker) map[string]any { return defaults() })
 	if path != "" {
 		l.layer(func(c *checker) map[string]any { return c.file(path) })
@@ -50,6 +50,9 @@ func Load(path string, environ, flags []string) (*Config, *Origins, []Problem) {
 	}
 	return config, l.origins, nil
 }
+
+// newLayers returns an empty stack of layers.
+func newLayers() *koanf.Koanf { return koanf.New(".") }
 
 // loader is the state of one Load.
 type loader struct {
@@ -96,9 +99,8 @@ func (l *loader) passwordVariables() map[string]bool {
 	collect(l.merged.Get(sectionDatabases))
 	probe := &checker{origins: map[string]Place{}}
 	if text, ok := l.environ[envName(sectionDatabases)]; ok {
-		if entries, ok := probe.jsonList(sectionDatabases, text, Place{}); ok {
-			collect(entries)
-		}
+		entries, _ := probe.jsonList(sectionDatabases, text, Place{}) // its problems are told by the layer itself
+		collect(entries)
 	}
 	return names
 }
@@ -125,6 +127,9 @@ func (l *loader) decode() *Config {
 		DecodeHook: mapstructure.TextUnmarshallerHookFunc(),
 	}})
 	if err == nil {
+		if len(c.Users) == 0 {
+			c.Users = nil // an empty list and none are the same settings
+		}
 		return &c
 	}
 	if len(l.problems) == 0 {

@@ -28,13 +28,13 @@ type Place struct {
 	Line, Col int
 }
 
-// String returns file:line:col, "environment NAME", "flag --name", or "default".
+// String returns file:line:col, "environment NAME", "--name" for a flag, or "default".
 func (p Place) String() string {
 	switch p.Source {
 	case SourceEnv:
 		return "environment " + p.Name
 	case SourceFlag:
-		return "flag " + p.Name
+		return p.Name
 	case SourceFile:
 		if p.Line == 0 {
 			return p.Name

@@ -12,7 +12,9 @@ import (
 
 // start prepares the process for serving: logger, warnings, descriptors. Then it serves until the end.
 func start(cfg *configs.Config, origins *configs.Origins, stderr io.Writer) int {
-	log := newLogger(cfg.Log, stderr)
+	sink := newLogSink(stderr)
+	defer sink.Close()
+	log := newLogger(cfg.Log, sink)
 	hard := hardDescriptorLimit()
 	for _, w := range configs.Warnings(cfg, origins, 0) {
 		log.Warn("setting without effect", "place", w.Place.String(), "reason", w.Message)

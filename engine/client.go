@@ -1,0 +1,317 @@
+package engine
+
+// A client is one connection from an application.
+//
+// Owner: the worker on whose loop its socket lives; a client never moves.
+//
+// State and its edges (an edge not listed is a bug and panics):
+//
+//	startup  -> login | closing           the startup packet has come
+//	login    -> loginWait | idle | closing
+//	loginWait-> loginLink | idle | closing  needs a backend: waits like a request
+//	loginLink-> idle | closing            asks its backend
+//	idle     -> waiting | linked | skipping | closing
+//	waiting  -> linked | idle | skipping | closing
+//	linked   -> idle | skipping | closing
+//	skipping -> idle | closing            a refused group: dropped up to its Sync
+//	closing  -> gone                      a last message is on its way
+//
+// Invariants:
+//   - srv != nil exactly in linked and loginLink; waiter != nil exactly in
+//     waiting and loginWait;
+//   - in holds at most one read scratch: it is non-empty only while its first
+//     message is incomplete, or while held, waiting or in todo;
+//   - out holds what the socket did not take; nothing is ever appended beyond
+//     the backend buffer cap plus one locally made answer.
+
+import (
+	"pgkinetic/admission"
+	"pgkinetic/engine/reactor"
+	"pgkinetic/engine/session"
+	"pgkinetic/protocol"
+	"pgkinetic/protocol/sqllex"
+	"pgkinetic/reaper"
+)
+
+type clientState uint8
+
+const (
+	clientStartup clientState = iota
+	clientLogin
+	clientLoginWait
+	clientLoginLink
+	clientIdle
+	clientWaiting
+	clientLinked
+	clientSkipping
+	clientClosing
+	clientGone
+	clientStates
+)
+
+var clientStateNames = [clientStates]string{
+	"startup", "login", "login_wait", "login_link", "idle", "waiting", "linked", "skipping", "closing", "gone",
+}
+
+func (s clientState) String() string { return clientStateNames[s] }
+
+// clientEdges is the table of legal edges: a bit per target state.
+var clientEdges = [clientStates]uint16{
+	clientStartup:   1<<clientLogin | 1<<clientClosing | 1<<clientGone,
+	clientLogin:     1<<clientLoginWait | 1<<clientIdle | 1<<clientClosing | 1<<clientGone,
+	clientLoginWait: 1<<clientLoginLink | 1<<clientLogin | 1<<clientClosing | 1<<clientGone,
+	clientLoginLink: 1<<clientLogin | 1<<clientClosing | 1<<clientGone,
+	clientIdle:      1<<clientWaiting | 1<<clientLinked | 1<<clientSkipping | 1<<clientClosing | 1<<clientGone,
+	clientWaiting:   1<<clientLinked | 1<<clientIdle | 1<<clientSkipping | 1<<clientClosing | 1<<clientGone,
+	clientLinked:    1<<clientIdle | 1<<clientSkipping | 1<<clientClosing | 1<<clientGone,
+	clientSkipping:  1<<clientIdle | 1<<clientClosing | 1<<clientGone,
+	clientClosing:   1 << clientGone,
+}
+
+// pin reasons of a client, a bit each.
+type pinSet uint8
+
+const (
+	pinSession pinSet = 1 << iota // session_state: until sessions are virtual
+	pinSticky                     // session mode: held until the client leaves
+)
+
+type client struct {
+	sock   reactor.Socket
+	in     reactor.Chain
+	out    reactor.Chain
+	timer  reaper.Timer
+	w      *worker
+	up     *userPool // pool and effective limits; nil before login
+	srv    *server
+	waiter *admission.Waiter
+	prof   *session.Profile
+	judge  *session.Judge // only until logged in
+	scan   *streamScanner // only while a large Query or Parse passes through
+
+	rest       int64 // bytes of a large message that are still to come
+	since      int64 // when the present state or the present silence began
+	drainAt    int64 // start of the present client_write_timeout_ms window; 0: no output pending
+	drained    int64 // bytes taken by the client in that window
+	id         uint64
+	loginFault error // what the probes of the login ran into
+	secret     cancelSecret
+	marks      protocol.CopyMarks
+	index      int32 // in worker.all
+	slot       uint16
+	gen        uint8
+	state      clientState
+	pins       pinSet
+	reason     closeReason
+	inTodo     bool
+	held       bool // consume stopped at a complete message that may not go on yet
+	wantRead   bool // the socket may hold bytes that we chose not to read
+	restDrop   bool // the rest of the large message is dropped, not forwarded
+	flushDue   bool // a Flush of ours follows the large message
+	unbound    bool // an unnamed Parse of this group has not been bound yet
+	memWait    bool // in worker.paused
+	counted    bool // in Engine.unauthenticated
+	hasSlot    bool
+	minor      uint8
+	asked      uint8 // encryption requests seen, a bit each
+}
+
+// setState is the single place where a client's state changes.
+func (c *client) setState(to clientState) {
+	if clientEdges[c.state]&(1<<to) == 0 {
+		panic("BUG: client " + c.state.String() + " -> " + to.String())
+	}
+	c.state = to
+	if to >= clientIdle {
+		c.since = c.w.now()
+	}
+}
+
+// OnReady is the socket's event: a hint that the read or the write decides.
+func (c *client) OnReady(_ *reactor.Socket, ev reactor.Events) {
+	w := c.w
+	switch {
+	case c.state == clientGone:
+	case c.state == clientClosing:
+		c.linger(ev)
+	case ev&reactor.Hangup != 0:
+		c.hungUp()
+	default:
+		if ev&reactor.Writable != 0 && c.out.Len() > 0 {
+			c.flush()
+		}
+		if c.state < clientClosing {
+			c.onReadable()
+		}
+	}
+	w.drainTodo()
+}
+
+// mayRead tells whether bytes of this client have a place to go.
+func (c *client) mayRead() bool {
+	switch c.state {
+	case clientStartup, clientIdle, clientSkipping:
+		return !c.held
+	case clientLinked:
+		return !c.held && c.room() > 0
+	}
+	return false
+}
+
+// room is what may still be read from this client: max_client_buffer_bytes
+// minus what is held here and what its backend has not taken.
+func (c *client) room() int {
+	n := c.maxIn() - c.in.Len()
+	if c.srv != nil {
+		n -= c.srv.out.Len()
+	}
+	return n
+}
+
+func (c *client) maxIn() int {
+	if c.up == nil {
+		return protocol.SmallMessage
+	}
+	return c.up.limits.MaxClientBufferBytes
+}
+
+// onReadable reads until the socket is drained, the budget of this event is
+// spent, or the bytes have nowhere to go (then wantRead remembers).
+func (c *client) onReadable() {
+	budget := readBudget
+	for {
+		if !c.mayRead() || c.w.memoryFull(c) {
+			c.wantRead = true
+			return
+		}
+		buf := c.w.loop.Scratch()
+		held := c.in.Len()
+		end := min(len(buf), held+c.room())
+		if end <= held {
+			// Nothing more fits: the message at the front passes through in parts.
+			c.wantRead = true
+			return
+		}
+		if budget <= 0 {
+			c.wantRead = true
+			c.w.loop.Later(&c.sock)
+			return
+		}
+		n, err := c.sock.Read(buf[held:end])
+		if err != nil {
+			c.readFailed(err)
+			return
+		}
+		c.wantRead = false
+		budget -= n
+		c.w.stats.bytesIn.add(uint64(n))
+		if held > 0 {
+			c.in.CopyTo(buf[:held])
+			c.in.Release(c.w.loop)
+		}
+		c.feed(buf[:held+n])
+		if c.state >= clientClosing || held+n < end {
+			return
+		}
+	}
+}
+
+// feed consumes p and keeps what was not taken.
+func (c *client) feed(p []byte) {
+	if c.state >= clientIdle {
+		c.since = c.w.now()
+	}
+	used := c.consume(p)
+	if c.state >= clientClosing {
+		return
+	}
+	if used < len(p) {
+		c.in.Append(c.w.loop, p[used:])
+	}
+	if c.srv != nil {
+		c.srv.flush()
+	}
+}
+
+// run goes on with held input after something changed, then reads on.
+func (c *client) run() {
+	if c.state >= clientClosing {
+		return
+	}
+	if c.state == clientLoginLink && c.srv.tracker.Idle() && c.srv.probe == nil {
+		c.backendAnswered()
+	}
+	if n := c.in.Len(); n > 0 && c.consumes() {
+		c.held = false
+		buf := c.w.loop.Scratch()
+		c.in.CopyTo(buf[:n])
+		c.in.Release(c.w.loop)
+		c.feed(buf[:n])
+	}
+	c.held = c.held && c.in.Len() > 0
+	if c.wantRead && c.state < clientClosing && c.mayRead() {
+		c.w.loop.Later(&c.sock)
+	}
+}
+
+// consumes tells whether held input can be looked at in this state.
+func (c *client) consumes() bool {
+	switch c.state {
+	case clientStartup, clientIdle, clientLinked, clientSkipping:
+		return true
+	}
+	return false
+}
+
+// readFailed ends a read that gave no bytes.
+func (c *client) readFailed(err error) {
+	if err == errAgain {
+		c.wantRead = false
+		return
+	}
+	c.close(reasonClientGone)
+}
+
+// hungUp: the peer has closed or reset. A Terminate that came with it names the
+// better reason; anything else that was not started is dropped.
+func (c *client) hungUp() {
+	reason := reasonClientGone
+	if c.state == clientIdle && c.in.Len() == 0 {
+		buf := c.w.loop.Scratch()
+		if n, err := c.sock.Read(buf); err == nil && n >= protocol.HeaderLen && buf[0] == protocol.FrontendTerminate {
+			reason = reasonClientTerminate
+		}
+	}
+	c.close(reason)
+}
+
+// streamScanner lexes the text of a Query or Parse that is larger than a small
+// message while it streams through.
+type streamScanner struct {
+	lex  sqllex.Scanner
+	typ  byte
+	skip int  // NUL-terminated strings to pass before the text (1 for Parse)
+	done bool // the text's NUL was seen
+}
+
+func (s *streamScanner) feed(p []byte) {
+	for len(p) > 0 && !s.done {
+		i := indexNUL(p)
+		part := p
+		if i >= 0 {
+			part = p[:i]
+		}
+		if s.skip == 0 {
+			s.lex.Feed(part)
+		}
+		if i < 0 {
+			return
+		}
+		p = p[i+1:]
+		if s.skip == 0 {
+			s.done = true
+		} else {
+			s.skip--
+		}
+	}
+}

@@ -1,0 +1,320 @@
+package engine
+
+// Walking a client's messages: what is forwarded to its backend, what is
+// answered here, what is dropped, and where the walk must stop.
+//
+// Frames are walked in place; a run of forwarded messages goes to the backend
+// in one write. Nothing is ever forwarded in part unless the message is larger
+// than protocol.SmallMessage, so that a client that vanishes cannot leave half a
+// small message on a backend.
+
+import (
+	"bytes"
+
+	"pgkinetic/protocol"
+	"pgkinetic/protocol/sqllex"
+)
+
+// disposition is what becomes of one client message.
+type disposition uint8
+
+const (
+	take      disposition = iota // forward it
+	takeFlush                    // forward it, then a Flush of ours
+	drop                         // it has been answered, or needs no answer
+	stop                         // not now: it stays held
+	gone                         // the client was closed
+)
+
+func indexNUL(p []byte) int { return bytes.IndexByte(p, 0) }
+
+// consume walks p, which starts at a message boundary or inside the rest of a
+// large message, and returns how many bytes it has dealt with. p is valid only
+// during the call.
+func (c *client) consume(p []byte) int {
+	if c.state == clientStartup {
+		return c.consumeStartup(p)
+	}
+	i, run := 0, 0
+	for i < len(p) {
+		if c.rest > 0 {
+			n := int(min(c.rest, int64(len(p)-i)))
+			i, run = c.passRest(p, i, run, n)
+			continue
+		}
+		typ, size, err := protocol.PeekFrontend(p[i:])
+		if err == protocol.ErrShort {
+			break
+		}
+		if err != nil {
+			c.forward(p[run:i])
+			c.violation(typ, err)
+			return i
+		}
+		n := min(size, len(p)-i)
+		if n < size && size <= protocol.SmallMessage {
+			break
+		}
+		switch c.dispose(typ, p[i:i+n], size) {
+		case take:
+			i += n
+			c.rest, c.restDrop = int64(size-n), false
+		case takeFlush:
+			i += n
+			c.rest, c.restDrop = int64(size-n), false
+			if c.rest > 0 {
+				c.flushDue = true
+			} else {
+				c.forward(p[run:i])
+				run = i
+				c.srv.appendFlush()
+			}
+		case drop:
+			c.forward(p[run:i])
+			i += n
+			run = i
+			c.rest, c.restDrop = int64(size-n), true
+		case stop:
+			c.forward(p[run:i])
+			return i
+		case gone:
+			return i
+		}
+	}
+	c.forward(p[run:i])
+	return i
+}
+
+// passRest moves over n bytes of the large message in transit.
+func (c *client) passRest(p []byte, i, run, n int) (int, int) {
+	if c.restDrop {
+		c.forward(p[run:i])
+		i += n
+		run = i
+	} else {
+		if c.scan != nil {
+			c.scan.feed(p[i : i+n])
+		}
+		i += n
+	}
+	c.rest -= int64(n)
+	if c.rest > 0 {
+		return i, run
+	}
+	if c.flushDue {
+		c.flushDue = false
+		c.forward(p[run:i])
+		run = i
+		c.srv.appendFlush()
+	}
+	if c.scan != nil {
+		flags := c.scan.lex.End().Flags
+		c.scan = nil
+		c.notePins(flags)
+	}
+	return i, run
+}
+
+func (c *client) forward(p []byte) {
+	if len(p) > 0 && c.srv != nil {
+		c.srv.send(p)
+	}
+}
+
+// dispose decides about one message; m is what of it is here (all of it unless
+// it is larger than SmallMessage), size its whole length.
+func (c *client) dispose(typ byte, m []byte, size int) disposition {
+	switch c.state {
+	case clientLinked:
+		return c.offer(typ, m, size)
+	case clientIdle:
+		return c.disposeIdle(typ, m, size)
+	case clientSkipping:
+		return c.disposeSkipping(typ)
+	}
+	return stop
+}
+
+func (c *client) disposeIdle(typ byte, m []byte, size int) disposition {
+	switch typ {
+	case protocol.FrontendTerminate:
+		c.close(reasonClientTerminate)
+		return gone
+	case protocol.FrontendFlush, protocol.FrontendCopyData, protocol.FrontendCopyDone, protocol.FrontendCopyFail:
+		return drop
+	case protocol.FrontendPassword:
+		c.violation(typ, protocol.ErrType)
+		return gone
+	}
+	if c.outputHigh() {
+		c.held = true
+		return stop
+	}
+	if typ == protocol.FrontendSync {
+		c.sendReady('I')
+		return drop
+	}
+	return c.request(typ, m, size)
+}
+
+func (c *client) disposeSkipping(typ byte) disposition {
+	switch typ {
+	case protocol.FrontendTerminate:
+		c.close(reasonClientTerminate)
+		return gone
+	case protocol.FrontendSync:
+		c.setState(clientIdle)
+		c.sendReady('I')
+	}
+	return drop
+}
+
+// offer is dispose for a client that owns a backend.
+func (c *client) offer(typ byte, m []byte, size int) disposition {
+	s := c.srv
+	t := &s.tracker
+	if typ == protocol.FrontendTerminate {
+		if t.Busy() {
+			c.held = true // it takes effect after the answers before it
+			return stop
+		}
+		c.close(reasonClientTerminate)
+		return gone
+	}
+	if s.await || t.Owed() > 0 && t.AtBoundary() && c.mustYield(t) {
+		c.held = true
+		return stop
+	}
+	look := c.inspect(typ, m, size)
+	if look.refused != nil {
+		return c.refuseInPlace(look.refused)
+	}
+	switch t.Offer(typ, look.mayCopy) {
+	case protocol.Hold, protocol.Full:
+		c.scan = nil
+		c.held = true
+		return stop
+	case protocol.Drop:
+		c.scan = nil
+		return drop
+	case protocol.ForwardFlush:
+		c.note(typ, m, &look)
+		return takeFlush
+	}
+	c.note(typ, m, &look)
+	if s.cycleAt == 0 {
+		s.beginCycle(c.w.now())
+	}
+	return take
+}
+
+// mustYield: a further Sync group must wait for the answers before it, because
+// somebody eligible waits for the backend (design: permits are per request).
+func (c *client) mustYield(t *protocol.Tracker) bool {
+	return c.pins == 0 && t.Status() == 'I' && c.srv.place.Wanted()
+}
+
+// look is what a message shows about itself.
+type look struct {
+	flags   sqllex.Flags
+	refused *protocol.ErrorFields
+	mayCopy bool
+	named   bool // a Parse with a statement name
+}
+
+// inspect decodes the few message types that matter. m may be only the first
+// part of a large message: then the text is lexed while it streams through, and
+// until its end is seen it may be a COPY.
+func (c *client) inspect(typ byte, m []byte, size int) (l look) {
+	body := m[protocol.HeaderLen:]
+	whole := len(m) == size
+	switch typ {
+	case protocol.FrontendQuery:
+		if whole {
+			l.flags = sqllex.Scan(body[:max(len(body)-1, 0)]).Flags
+			l.mayCopy = l.flags&sqllex.CopyFromStdin != 0
+		} else {
+			c.startScan(typ, body, 0)
+			l.mayCopy = true
+		}
+	case protocol.FrontendParse:
+		name, sql, ok := protocol.ParseMessage(body)
+		l.named = !ok || len(name) > 0
+		if whole && ok {
+			l.flags = sqllex.Scan(sql).Flags
+		} else {
+			c.startScan(typ, body, 1)
+			l.flags = sqllex.CopyFromStdin
+		}
+		l.mayCopy = l.flags&sqllex.CopyFromStdin != 0
+	case protocol.FrontendExecute:
+		portal, ok := protocol.ExecutePortal(body)
+		l.mayCopy = !ok || c.marks.Execute(portal)
+	}
+	if c.up.pool.mode == modeStatement {
+		l.refused = c.statementModeRefusal(&l)
+	}
+	return l
+}
+
+func (c *client) startScan(typ byte, body []byte, skip int) {
+	c.scan = &streamScanner{typ: typ, skip: skip}
+	c.scan.lex.Reset()
+	c.scan.feed(body)
+}
+
+// sessionFlags are the statements that leave state on a backend which another
+// client must not see and this one expects to find again.
+const sessionFlags = sqllex.SetSession | sqllex.Listen | sqllex.Prepare | sqllex.Execute | sqllex.WithHold |
+	sqllex.TempTable | sqllex.AdvisoryLock | sqllex.Load
+
+// note keeps what a forwarded message means for pins and COPY marks; m may be
+// the first part of a large message.
+func (c *client) note(typ byte, m []byte, l *look) {
+	body := m[protocol.HeaderLen:]
+	switch typ {
+	case protocol.FrontendSync:
+		if c.unbound {
+			c.unbound = false
+			c.pin(pinSession)
+		}
+	case protocol.FrontendParse:
+		name, _, _ := protocol.ParseMessage(body)
+		c.marks.Parse(name, l.mayCopy)
+		if l.named {
+			c.pin(pinSession)
+		} else {
+			c.unbound = true
+		}
+	case protocol.FrontendBind:
+		portal, stmt, _ := protocol.BindNames(body)
+		if len(stmt) == 0 {
+			c.unbound = false
+		}
+		c.marks.Bind(portal, stmt)
+	case protocol.FrontendClose:
+		kind, name, _ := protocol.CloseTarget(body)
+		c.marks.Close(kind, name)
+	}
+	if l.flags != 0 {
+		c.notePins(l.flags)
+	}
+}
+
+func (c *client) notePins(flags sqllex.Flags) {
+	if flags&sessionFlags != 0 {
+		c.pin(pinSession)
+	}
+	if flags&sqllex.Discard != 0 && c.srv != nil {
+		c.srv.dirty = true // it took the settings of this client away with everything else
+	}
+}
+
+func (c *client) pin(p pinSet) {
+	if c.pins&p == 0 {
+		c.pins |= p
+		if p == pinSession {
+			c.w.stats.pins.inc()
+		}
+	}
+}

@@ -1,0 +1,105 @@
+package engine
+
+// A worker as admission's Driver: what admission decides is carried out here, on
+// the loop that it concerns.
+
+import (
+	"sync/atomic"
+
+	"pgkinetic/admission"
+	"pgkinetic/engine/reactor"
+)
+
+// mail is the inbox of admission's messages from other loops: a stack that any
+// worker pushes on and the owner takes whole. The reactor's message wake lies in
+// the loop's mailbox exactly while the stack may be non-empty.
+type mail struct {
+	head atomic.Pointer[admission.Message]
+	wake reactor.Message
+	rest *admission.Message // taken, not yet handled; owner only
+}
+
+// mailPerTurn bounds what one turn handles.
+const mailPerTurn = 256
+
+// Post puts m into the inbox of worker to.
+func (w *worker) Post(to int, m *admission.Message) {
+	peer := w.eng.workers[to]
+	for {
+		old := peer.mail.head.Load()
+		m.Next = old
+		if peer.mail.head.CompareAndSwap(old, m) {
+			if old == nil {
+				peer.loop.Post(&peer.mail.wake)
+			}
+			return
+		}
+	}
+}
+
+// takeMail handles admission's messages, oldest first.
+func (w *worker) takeMail() {
+	for range mailPerTurn {
+		if w.mail.rest == nil {
+			w.mail.rest = reverse(w.mail.head.Swap(nil))
+		}
+		m := w.mail.rest
+		if m == nil {
+			return
+		}
+		w.mail.rest = m.Next
+		m.Next = nil
+		w.adm.Handle(w.id, w.now(), m)
+	}
+	w.loop.Defer(func() { w.takeMail(); w.drainTodo() })
+}
+
+func reverse(m *admission.Message) (r *admission.Message) {
+	for m != nil {
+		next := m.Next
+		m.Next = r
+		r, m = m, next
+	}
+	return r
+}
+
+// Link: the waiter's client runs on p.
+func (w *worker) Link(wt *admission.Waiter, p *admission.Place) {
+	wt.Owner.(*client).granted(p.Owner.(*server))
+}
+
+// End: the waiter was shed.
+func (w *worker) End(wt *admission.Waiter, o admission.Outcome) {
+	wt.Owner.(*client).shed(o)
+}
+
+// Open: connect a server for the place p.
+func (w *worker) Open(p *admission.Place) {
+	w.opening = append(w.opening, w.newServer(p)) // not from here: Open may come from inside Enter
+}
+
+// Close: the idle server at p is closed to make room for another pool.
+func (w *worker) Close(p *admission.Place) {
+	p.Owner.(*server).discard(reasonServerReclaimed, "")
+}
+
+// Detach: the idle server at p leaves for another loop.
+func (w *worker) Detach(p *admission.Place) {
+	s := p.Owner.(*server)
+	w.loop.Wheel().Cancel(&s.timer)
+	if s.sock.Alive() {
+		s.sock.Detach()
+	}
+	w.dropServer(s)
+	w.stats.moves.inc()
+}
+
+// Attach: the idle server at p arrives from another loop.
+func (w *worker) Attach(p *admission.Place) {
+	s := p.Owner.(*server)
+	s.w = w
+	w.keepServer(s)
+	if err := w.loop.Attach(&s.sock); err != nil {
+		w.log.Error("cannot register a server connection", "server", s.number, "error", err)
+	}
+}

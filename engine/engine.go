@@ -1,0 +1,257 @@
+// Package engine joins loops, protocol, admission and backends into the running
+// pooler: it accepts clients, logs them in, relays their messages to the
+// backends that admission grants, and brings backends back to a clean state.
+//
+// What a newcomer looks for:
+//
+//	client*.go      a client's states, its messages, its login, its output
+//	server*.go      a server's states, its answers, opening and closing
+//	link.go         where the two meet and part
+//	request.go      asking admission; refusals
+//	recovery.go     a client left while its backend was busy
+//	cancel.go       CancelRequest
+//	timeouts.go     every clock
+//	drain.go        the graceful stop
+//	pools.go host.go  what clients share
+package engine
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"pgkinetic/admission"
+	"pgkinetic/configs"
+	"pgkinetic/engine/reactor"
+)
+
+// Engine is one running pooler.
+type Engine struct {
+	cfg      *configs.Config
+	log      *slog.Logger
+	adm      *admission.Controller
+	workers  []*worker
+	acceptor *reactor.Acceptor
+	helpers  *reactor.Helpers
+	registry *registry
+	instance uint64 // the first part of long cancel keys
+
+	clientCap       clientCap // max_clients of the process
+	unauthenticated atomic.Int64
+	clientIDs       atomic.Uint64
+	serverIDs       atomic.Uint64
+
+	draining atomic.Bool
+	drainEnd atomic.Int64 // reactor.Now() at which what is left is cut
+	cut      atomic.Int64 // transactions cut at the deadline
+	failed   atomic.Pointer[error]
+	failOnce sync.Once
+	failure  chan struct{}
+	running  sync.WaitGroup
+}
+
+const (
+	readBudget     = 256 << 10 // bytes read per event and socket
+	helperQueue    = 4096
+	stopPoll       = 10 * time.Millisecond
+	stopGrace      = 2 * time.Second
+	loopFailDrain  = time.Second // what other loops get when one has failed
+	maxLoopsOfKeys = 256
+)
+
+// New prepares an engine for cfg and opens its listeners. Errors name what is
+// wrong and the remedy. Nothing runs until Start.
+func New(cfg *configs.Config, log *slog.Logger) (*Engine, error) {
+	loops := cfg.Server.Loops
+	if loops == 0 {
+		loops = runtime.GOMAXPROCS(0)
+	}
+	loops = min(loops, maxLoopsOfKeys, admission.MaxLoops)
+	e := &Engine{cfg: cfg, log: log, failure: make(chan struct{})}
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails on Linux
+	e.instance = binary.BigEndian.Uint64(b[:])
+	e.clientCap.max = int64(cfg.Server.MaxClients)
+	e.adm = admission.New(admission.Options{
+		Loops: loops, FIFOSlack: int64(cfg.Admission.FifoSlackMs) * ms,
+		MaxWaiters: cfg.Capacity.MaxCheckoutWaiters, MaxConnectsPerHost: cfg.Admission.MaxConnectsPerHost,
+	})
+	e.registry = newRegistry(e)
+	if err := e.makeWorkers(loops); err != nil {
+		e.release()
+		return nil, err
+	}
+	if err := e.listen(); err != nil {
+		e.release()
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *Engine) makeWorkers(loops int) error {
+	for i := range loops {
+		w := &worker{id: i, eng: e, log: e.log, adm: e.adm}
+		w.mail.wake.Kind = msgMail
+		w.cancels.w = w
+		w.tick.Init(tickHandler{w})
+		loop, err := reactor.NewLoop(i, reactor.LoopOptions{OnMessage: w.onMessage, OnFailure: e.loopFailed})
+		if err != nil {
+			return fmt.Errorf("cannot start an event loop: %w; raise the limit of open files", err)
+		}
+		w.loop = loop
+		e.adm.Bind(i, w)
+		e.workers = append(e.workers, w)
+	}
+	return nil
+}
+
+func (e *Engine) listen() error {
+	s := &e.cfg.Server
+	loops := make([]*reactor.Loop, len(e.workers))
+	for i, w := range e.workers {
+		loops[i] = w.loop
+	}
+	a, err := reactor.Listen(reactor.AcceptorOptions{
+		Addresses: s.Listen, UnixDir: s.UnixSocketDir, UnixPort: s.SocketPort(), UnixMode: fs.FileMode(s.SocketMode()),
+		Backlog: s.Backlog, KeepaliveMs: s.TCPKeepaliveMs, UserTimeoutMs: s.TCPUserTimeoutMs,
+		Loops:    loops,
+		OnAccept: func(l *reactor.Loop, c *reactor.Accepted) { e.workers[l.ID].accept(c) },
+		Admit:    e.admitSocket,
+		OnStall: func(err error) {
+			e.log.Warn("accepting paused: no descriptors or memory left; raise the limit of open files", "error", err)
+		},
+		OnFailure: func(err error) { e.fail(fmt.Errorf("acceptor: %w", err)) },
+	})
+	if err != nil {
+		return err
+	}
+	e.acceptor = a
+	return nil
+}
+
+// admitSocket bounds sockets that have not shown a startup packet.
+func (e *Engine) admitSocket() bool {
+	if n := e.unauthenticated.Add(1); n > int64(e.cfg.Server.MaxUnauthenticated) {
+		e.unauthenticated.Add(-1)
+		return false
+	}
+	return true
+}
+
+// Start runs loops and acceptor. It returns at once.
+func (e *Engine) Start() {
+	e.helpers = reactor.NewHelpers(0, helperQueue, func(err error) { e.log.Error("helper failed", "error", err) })
+	for _, w := range e.workers {
+		w.loop.Wheel().Schedule(&w.tick, reactor.Now()+tickInterval)
+		e.running.Add(1)
+		go func() {
+			defer e.running.Done()
+			_ = w.loop.Run() // a failure reaches loopFailed
+		}()
+	}
+	e.running.Add(1)
+	go func() {
+		defer e.running.Done()
+		_ = e.acceptor.Run() // a failure reaches OnFailure
+	}()
+}
+
+// Listeners gives the addresses that clients can connect to.
+func (e *Engine) Listeners() []*reactor.Listener { return e.acceptor.Listeners() }
+
+// Failed is closed when a loop or the acceptor has failed: the caller drains.
+func (e *Engine) Failed() <-chan struct{} { return e.failure }
+
+// loopFailed: a loop stopped by a panic or a failing poller. Its sockets are
+// closed; what it held is lost, so the process cannot keep its promises for
+// long: it is drained.
+func (e *Engine) loopFailed(l *reactor.Loop, err error) {
+	e.fail(fmt.Errorf("event loop %d failed: %w", l.ID, err))
+}
+
+func (e *Engine) fail(err error) {
+	e.failed.CompareAndSwap(nil, &err)
+	e.log.Error("a part of the process failed; draining", "error", err)
+	e.failOnce.Do(func() { close(e.failure) })
+}
+
+var errCut = errors.New("the drain deadline cut open transactions")
+
+// Drain ends service: new logins are answered 57P01, clients are closed between
+// transactions, at the deadline in any case. It blocks until the last has gone,
+// or stop is closed (then everything is cut). It returns nil when no transaction
+// was cut.
+func (e *Engine) Drain(timeout time.Duration, stop <-chan struct{}) error {
+	e.drainEnd.Store(reactor.Now() + int64(timeout))
+	e.draining.Store(true)
+	hard := time.Now().Add(timeout + stopGrace)
+	last := time.Now()
+	for e.clients() > 0 && time.Now().Before(hard) {
+		select {
+		case <-stop:
+			e.drainEnd.Store(reactor.Now())
+			stop = nil
+			hard = time.Now().Add(stopGrace)
+		case <-time.After(stopPoll):
+		}
+		if time.Since(last) >= 5*time.Second {
+			last = time.Now()
+			e.log.Info("draining", "clients", e.clients())
+		}
+	}
+	if n := e.clients(); n > 0 {
+		e.cut.Add(n)
+	}
+	if e.cut.Load() > 0 {
+		return errCut
+	}
+	return nil
+}
+
+// clients counts open client connections of loops that run.
+func (e *Engine) clients() (n int64) {
+	for _, w := range e.workers {
+		if !w.loop.Stopped() {
+			n += w.stats.clientsOpen.Load()
+		}
+	}
+	return n
+}
+
+// Stop ends loops and acceptor and releases everything. It blocks until done.
+func (e *Engine) Stop() error {
+	e.acceptor.Close()
+	for _, w := range e.workers {
+		if !w.loop.Stopped() {
+			bye := &reactor.Message{Kind: msgBye}
+			w.loop.Post(bye)
+		}
+	}
+	e.running.Wait()
+	e.helpers.Close()
+	if err := e.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Discard releases an engine that was never started.
+func (e *Engine) Discard() {
+	e.acceptor.Close()
+	e.release()
+}
+
+// release undoes a New that failed half way.
+func (e *Engine) release() {
+	for _, w := range e.workers {
+		w.loop.Stop()
+		_ = w.loop.Run()
+	}
+}

@@ -1,0 +1,101 @@
+package engine
+
+// The single place where a client and a server meet and part.
+//
+// Invariant: c.srv == s exactly when s.client == c. The permit lies in s.place
+// from before link until after unlink, and goes back to admission only by free
+// (the server is clean) or by its closing.
+
+import (
+	"pgkinetic/engine/session"
+	"pgkinetic/protocol"
+)
+
+// link joins c, whose request was granted, and the idle server s on the same
+// loop. Settings that differ leave with the client's first message.
+func (s *server) link(c *client) {
+	s.setState(serverLinked)
+	s.client, c.srv = c, s
+	s.cycleAt, s.xactAt = 0, 0
+	s.waitAt = s.w.now()
+	if c.state == clientLoginWait {
+		c.setState(clientLoginLink)
+		c.askBackend(s)
+		return
+	}
+	c.setState(clientLinked)
+	if c.up.pool.mode == modeSession {
+		c.pins |= pinSticky
+	}
+	s.apply(c.prof)
+	c.armTimer()
+}
+
+// apply queues one batch that makes the settings of p hold on s, where they do
+// not.
+func (s *server) apply(p *session.Profile) {
+	w := s.w
+	buf, plan := s.applied.Batch(w.answer[:0], p, s.params)
+	w.answer = buf
+	if plan == session.Nothing {
+		return
+	}
+	s.tracker.Inject(protocol.FrontendQuery)
+	s.await = plan == session.Await
+	s.queue(buf)
+	if s.await {
+		s.flush()
+	}
+	w.stats.settingBatches.inc()
+}
+
+// batchDone: the ReadyForQuery of the batch of settings has come.
+func (s *server) batchDone() {
+	s.applied.Confirm(s.params)
+	if s.await {
+		s.await = false
+		if s.client != nil {
+			s.w.later(s.client)
+		}
+	}
+}
+
+// unlink parts s from its client.
+func (s *server) unlink() *client {
+	c := s.client
+	s.client, c.srv = nil, nil
+	return c
+}
+
+// release is called when the answers to the linked client are complete and
+// nothing pins it: the server is free for the next request.
+func (s *server) release() {
+	c := s.unlink()
+	if c.state == clientLinked {
+		c.setState(clientIdle)
+	}
+	if s.dirty || s.pool.resetAlways {
+		s.dirty = true
+		s.startRecovery()
+	} else {
+		s.free()
+	}
+	if c.in.Len() > 0 || c.wantRead {
+		s.w.later(c)
+	}
+}
+
+// free hands a clean server back to admission, once no cancel travels.
+func (s *server) free() {
+	if s.doomed {
+		s.discard(reasonServerUnclean, "a cancel request may still be on its way")
+		return
+	}
+	if s.cancel != nil {
+		s.setState(serverSettling)
+		return
+	}
+	s.setState(serverIdle)
+	s.idleAt = s.w.now()
+	s.w.adm.Release(s.w.id, s.idleAt, s.place)
+}

@@ -1,0 +1,79 @@
+package engine
+
+// closeReason says why a connection of ours ended: the closed list used by the
+// log, by the counters and, through its SQLSTATE, by what the client is told.
+type closeReason uint8
+
+const (
+	reasonNone               closeReason = iota
+	reasonClientTerminate                // the client sent Terminate
+	reasonClientGone                     // the client closed or reset its socket
+	reasonClientProtocol                 // the client broke the protocol
+	reasonLoginRefused                   // unknown database, replication, bad parameter, …
+	reasonTooManyClients                 // max_clients of process, database or user
+	reasonTooManyPools                   // max_pools
+	reasonUnauthenticated                // max_unauthenticated reached
+	reasonOverload                       // a login that found no room
+	reasonLoginTimeout                   // login_timeout_ms
+	reasonQueryTimeout                   // query_timeout_ms and the cancel had no effect
+	reasonTransactionTimeout             // transaction_timeout_ms
+	reasonIdleTransaction                // idle_transaction_timeout_ms
+	reasonIdleClient                     // idle_client_timeout_ms
+	reasonClientWrite                    // client_write_timeout_ms
+	reasonClientStall                    // client_stall_timeout_ms
+	reasonBufferMemory                   // max_buffer_memory exceeded, most unread output
+	reasonBackendLost                    // the backend died under an open block or half a message
+	reasonStatementMode                  // a block stayed open in statement mode
+	reasonDraining                       // shutdown
+	reasonCancelDone                     // a cancel request's connection has served its purpose
+	reasonServerIdle                     // pool_idle_timeout_ms
+	reasonServerLifetime                 // pool_max_lifetime_ms
+	reasonServerReclaimed                // its place was needed by another pool
+	reasonServerUnclean                  // it could not be brought back to a clean state
+	reasonServerProtocol                 // PostgreSQL broke the protocol, or the count of answers was lost
+	reasonServerGone                     // PostgreSQL closed the connection
+	reasonServerRefused                  // PostgreSQL refused the login
+	reasonConnectFailed                  // no connection to PostgreSQL
+	reasonConnectTimeout                 // connect_timeout_ms
+	reasonRecoveryTimeout                // recovery_timeout_ms
+	reasonLoopFailed                     // the event loop failed
+	reasonCount
+)
+
+var reasonNames = [reasonCount]string{
+	reasonNone:               "none",
+	reasonClientTerminate:    "client_terminate",
+	reasonClientGone:         "client_gone",
+	reasonClientProtocol:     "client_protocol_violation",
+	reasonLoginRefused:       "login_refused",
+	reasonTooManyClients:     "too_many_clients",
+	reasonTooManyPools:       "too_many_pools",
+	reasonUnauthenticated:    "too_many_unauthenticated",
+	reasonOverload:           "overload",
+	reasonLoginTimeout:       "login_timeout",
+	reasonQueryTimeout:       "query_timeout",
+	reasonTransactionTimeout: "transaction_timeout",
+	reasonIdleTransaction:    "idle_transaction_timeout",
+	reasonIdleClient:         "idle_client_timeout",
+	reasonClientWrite:        "client_write_timeout",
+	reasonClientStall:        "client_stall_timeout",
+	reasonBufferMemory:       "buffer_memory",
+	reasonBackendLost:        "backend_lost",
+	reasonStatementMode:      "statement_mode",
+	reasonDraining:           "draining",
+	reasonCancelDone:         "cancel_done",
+	reasonServerIdle:         "idle_timeout",
+	reasonServerLifetime:     "max_lifetime",
+	reasonServerReclaimed:    "host_limit",
+	reasonServerUnclean:      "dirty",
+	reasonServerProtocol:     "server_protocol_violation",
+	reasonServerGone:         "server_gone",
+	reasonServerRefused:      "server_refused_login",
+	reasonConnectFailed:      "connect_failed",
+	reasonConnectTimeout:     "connect_timeout",
+	reasonRecoveryTimeout:    "recovery_timeout",
+	reasonLoopFailed:         "loop_failed",
+}
+
+// String gives the name that the log shows as cause.
+func (r closeReason) String() string { return reasonNames[r] }

@@ -1,0 +1,149 @@
+package engine
+
+// Recovery: a client leaves, a clock fires or a limit trips while its backend is
+// busy. What is missing (CopyFail, Sync) is added, a running query is cancelled
+// once, the answers are drained to ReadyForQuery, an open block is rolled back,
+// what is dirty is cleaned, and only then is the server used again. In doubt it
+// is closed. The permit stays with the server all the while.
+
+import (
+	"pgkinetic/protocol"
+)
+
+const (
+	// cancelGrace is how long a query whose client has gone may end by itself
+	// before it is cancelled: most do, and a cancel costs PostgreSQL a process.
+	cancelGrace  = 50 * ms
+	maxRollbacks = 2
+)
+
+// recover takes the server away from its client c, which goes for good.
+func (s *server) recover(c *client) {
+	half := c.rest > 0 && !c.restDrop
+	if c.pins&pinSession != 0 || c.pins&pinSticky != 0 {
+		s.dirty = true
+	}
+	s.probe = nil
+	s.unlink()
+	if half {
+		s.discard(reasonServerUnclean, "the client left inside a message")
+		return
+	}
+	s.startRecovery()
+}
+
+func (s *server) startRecovery() {
+	now := s.w.now()
+	s.setState(serverRecovering)
+	s.w.stats.recoveries.inc()
+	s.cancelled, s.rollbacks, s.cleaning, s.await = false, 0, false, false
+	if s.applied.Pending() {
+		s.applied.Failed()
+		s.dirty = true // whether the batch holds is not known
+	}
+	s.until = now + int64(s.pool.limits.RecoveryTimeoutMs)*ms
+	s.restSwal = true
+	s.tracker.Orphan()
+	s.w.answer = s.tracker.Recover(s.w.answer[:0])
+	if len(s.w.answer) > 0 {
+		s.queue(s.w.answer)
+	}
+	s.flush()
+	if s.tracker.Busy() {
+		s.w.loop.Wheel().Schedule(&s.timer, min(now+cancelGrace, s.until))
+	}
+	s.recoverOn()
+	if s.wantRead && s.state == serverRecovering {
+		s.w.loop.Later(&s.sock)
+	}
+}
+
+// recoverOn takes the next step once everything owed has been answered.
+func (s *server) recoverOn() {
+	if s.tracker.Owed() > 0 || s.rest > 0 {
+		return
+	}
+	switch {
+	case s.tracker.Status() != 'I':
+		if s.rollbacks++; s.rollbacks > maxRollbacks {
+			s.discard(reasonServerUnclean, "ROLLBACK did not end the transaction")
+			return
+		}
+		s.inject(rollbackMessage)
+	case s.mustClean():
+		s.dirty = false
+		s.inject(s.pool.clean)
+		s.cleaning = true
+	default:
+		s.w.loop.Wheel().Cancel(&s.timer)
+		if s.cleaning {
+			s.cleaning = false
+			s.applied.Cleared(s.params)
+		}
+		s.free()
+	}
+}
+
+// mustClean: the settings of reset_query decide what is cleaned before the
+// server serves somebody else.
+func (s *server) mustClean() bool { return s.dirty }
+
+// inject sends a Query of our own during recovery.
+func (s *server) inject(query []byte) {
+	s.tracker.Inject(protocol.FrontendQuery)
+	s.send(query)
+	s.w.loop.Wheel().Schedule(&s.timer, s.until)
+}
+
+var rollbackMessage = protocol.AppendQuery(nil, "ROLLBACK")
+
+// injectedFailed: a Query of ours was answered by an error. The state of the
+// server is then not what we believe.
+func (s *server) injectedFailed(body []byte) {
+	e := protocol.DecodeError(body)
+	s.w.log.Warn("statement of pg-kinetic failed on the server", "server", s.number, "database", s.pool.key.database,
+		"sqlstate", e.Code, "message", e.Message)
+	c := s.client
+	if c == nil {
+		s.discard(reasonServerUnclean, "clean-up failed")
+		return
+	}
+	s.applied.Failed()
+	// The client's settings could not be applied: nothing of its request may run
+	// under somebody else's.
+	s.unlink()
+	s.discard(reasonServerUnclean, "settings of the client could not be applied")
+	e.Detail = "pg-kinetic could not apply the settings of this session on a backend."
+	c.fatal(reasonBackendLost, &e)
+}
+
+// Fire is the server's timer: deadlines of connecting, recovery and closing.
+func (s *server) Fire(now int64) int64 {
+	w := s.w
+	switch s.state {
+	case serverBackoff:
+		s.retry(now)
+	case serverConnecting, serverLoggingIn:
+		w.stats.timeouts[timeoutConnect].inc()
+		s.openFailed(reasonConnectTimeout, connectTimeoutError(s.pool))
+	case serverRecovering:
+		s.recoveryDue(now)
+	case serverClosing:
+		s.ended()
+	}
+	w.drainTodo()
+	return 0
+}
+
+func (s *server) recoveryDue(now int64) {
+	if now >= s.until {
+		s.w.stats.timeouts[timeoutRecovery].inc()
+		s.discard(reasonRecoveryTimeout, "recovery_timeout_ms exceeded")
+		return
+	}
+	if !s.cancelled && s.tracker.Busy() {
+		s.cancelled = true
+		s.w.cancels.start(s, nil)
+	}
+	s.w.loop.Wheel().Schedule(&s.timer, s.until)
+}

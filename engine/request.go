@@ -1,0 +1,171 @@
+package engine
+
+// A request asks admission for a permit and a backend: at once on the fast
+// path, else it waits, is refused, or fails with the cause why PostgreSQL is
+// not to be had. A refusal is only ever produced when nothing is owed to the
+// client, outside a block.
+
+import (
+	"pgkinetic/admission"
+	"pgkinetic/protocol"
+)
+
+// request is dispose for the first message of a client that owns no backend.
+func (c *client) request(typ byte, m []byte, size int) disposition {
+	w, p := c.w, c.up.pool
+	if p.mode == modeStatement {
+		if l := c.inspect(typ, m, size); l.refused != nil {
+			c.scan = nil
+			return c.refuse(typ, l.refused)
+		}
+		c.scan = nil
+	}
+	if w.eng.draining.Load() {
+		c.fatal(reasonDraining, errShutdown)
+		return gone
+	}
+	if place := p.route.TryRun(w.id); place != nil {
+		place.Owner.(*server).link(c)
+		return c.offer(typ, m, size)
+	}
+	if e := p.unavailable(w.now()); e != nil {
+		return c.refuse(typ, e)
+	}
+	switch c.enter(clientWaiting) {
+	case admission.RouteFull, admission.RouteDead:
+		c.setState(clientIdle)
+		return c.refuse(typ, p.overloadError("route queue full"))
+	case admission.ProcessFull:
+		c.setState(clientIdle)
+		return c.refuse(typ, w.eng.processFull(p))
+	}
+	c.held = true
+	return stop
+}
+
+// enter puts c into its route's queue, in state to (waiting or login wait). The
+// caller undoes the state when the verdict is not Pending.
+func (c *client) enter(to clientState) admission.Verdict {
+	w := c.w
+	c.setState(to)
+	wt := w.adm.NewWaiter(w.id)
+	wt.Owner = c
+	c.waiter = wt
+	v := c.up.pool.route.Enter(w.id, w.now(), wt)
+	if v != admission.Pending {
+		c.waiter = nil
+		w.adm.FreeWaiter(wt)
+		return v
+	}
+	c.armTimer()
+	return v
+}
+
+// granted: admission gives c the server s; both are on this loop.
+func (c *client) granted(s *server) {
+	c.waiter = nil
+	s.link(c)
+	c.w.later(c)
+}
+
+// refuse answers a request with an error on a session that stays: ERROR and
+// ReadyForQuery for a simple request, ERROR and a skip to Sync for an extended
+// one. It returns drop: the message has been dealt with.
+func (c *client) refuse(typ byte, e *protocol.ErrorFields) disposition {
+	c.sendError(e)
+	if c.state >= clientClosing {
+		return gone
+	}
+	if typ == protocol.FrontendQuery || typ == protocol.FrontendFunctionCall {
+		c.sendReady('I')
+	} else {
+		c.setState(clientSkipping)
+	}
+	return drop
+}
+
+// refuseHeld refuses the request that waits at the front of the held input.
+func (c *client) refuseHeld(e *protocol.ErrorFields) {
+	if c.state == clientLoginWait {
+		c.fatal(reasonOverload, e)
+		return
+	}
+	c.setState(clientIdle)
+	var head [protocol.HeaderLen]byte
+	c.in.CopyTo(head[:])
+	typ, size, _ := protocol.PeekFrontend(head[:])
+	if c.refuse(typ, e) == gone {
+		return
+	}
+	n := min(size, c.in.Len())
+	c.in.Discard(c.w.loop, n)
+	c.rest, c.restDrop = int64(size-n), true
+	c.w.later(c)
+}
+
+// refuseInPlace refuses a message of a linked client (statement mode): at a
+// group's start it waits until the answers before it are complete and is then
+// refused as a request of its own; inside a group the session cannot go on.
+func (c *client) refuseInPlace(e *protocol.ErrorFields) disposition {
+	c.scan = nil
+	if c.srv.tracker.AtBoundary() && c.srv.tracker.Owed() > 0 {
+		c.held = true
+		return stop
+	}
+	c.fatal(reasonStatementMode, e)
+	return gone
+}
+
+// leave takes a waiting client out of its queue without an answer.
+func (c *client) leave(o admission.Outcome) {
+	if wt := c.waiter; wt != nil {
+		c.waiter = nil
+		c.w.adm.Leave(c.w.id, c.w.now(), wt, o)
+	}
+}
+
+// shed: the client's place in the queue was taken by a newcomer (on_full), or
+// the queue is being drained.
+func (c *client) shed(o admission.Outcome) {
+	c.waiter = nil
+	if o == admission.Drained {
+		c.fatal(reasonDraining, errShutdown)
+		return
+	}
+	p := c.up.pool
+	c.refuseHeld(p.overloadError("shed from the route queue"))
+}
+
+// checkoutExpired: the wait has reached its limit. What is told depends on what
+// was waited for: a place in a busy pool, or a PostgreSQL that does not answer.
+func (c *client) checkoutExpired() {
+	wt := c.waiter
+	p := c.up.pool
+	_, connecting := wt.Connecting()
+	e := p.checkoutError(c.w.now()-wt.Since, connecting)
+	c.leave(admission.TimedOut)
+	c.w.stats.timeouts[timeoutCheckout].inc()
+	c.refuseHeld(e)
+}
+
+// cancelWaiting: a CancelRequest for a client that waits.
+func (c *client) cancelWaiting() {
+	c.leave(admission.Canceled)
+	c.refuseHeld(errCanceled)
+}
+
+var errCanceled = &protocol.ErrorFields{
+	Severity: "ERROR", Code: protocol.CodeQueryCanceled,
+	Message: "canceling statement due to user request",
+}
+
+// statementModeRefusal: what a message shows that statement mode excludes.
+func (c *client) statementModeRefusal(l *look) *protocol.ErrorFields {
+	switch {
+	case l.flags&beginFlags != 0:
+		return errStatementModeBlock
+	case l.flags&sessionFlags != 0 || l.named:
+		return errStatementModeState
+	}
+	return nil
+}

@@ -1,0 +1,232 @@
+package engine
+
+// A server is one connection to PostgreSQL and the place it occupies in its
+// pool.
+//
+// Owner: the worker on whose loop its socket lives; an idle server moves to
+// another loop by detach, a message of admission, attach. While it travels
+// nobody touches it.
+//
+// State and its edges (an edge not listed is a bug and panics):
+//
+//	connecting -> loggingIn | backoff | closed     the dial is under way
+//	loggingIn  -> idle | backoff | closing | closed
+//	backoff    -> closed                           waits to try again; no socket
+//	idle       -> linked | closing | closed
+//	linked     -> idle | recovering | settling | closing | closed
+//	recovering -> idle | settling | closing | closed brings it back to a clean state
+//	settling   -> idle | closing | closed          clean, but a cancel is under way
+//	closing    -> closed                           Terminate sent, waits for EOF
+//
+// Invariants:
+//   - client != nil exactly in linked;
+//   - it is handed to admission as free only by release, only when the tracker
+//     owes nothing, the last ReadyForQuery said idle and no cancel travels;
+//   - in and out are empty while idle (their chunks belong to a loop);
+//   - every answer of the server passes the tracker, and only the tracker says
+//     whose it is.
+
+import (
+	"pgkinetic/admission"
+	"pgkinetic/backend"
+	"pgkinetic/engine/reactor"
+	"pgkinetic/engine/session"
+	"pgkinetic/protocol"
+	"pgkinetic/reaper"
+)
+
+type serverState uint8
+
+const (
+	serverConnecting serverState = iota
+	serverLoggingIn
+	serverBackoff
+	serverIdle
+	serverLinked
+	serverRecovering
+	serverSettling
+	serverClosing
+	serverClosed
+	serverStates
+)
+
+var serverStateNames = [serverStates]string{
+	"connecting", "logging_in", "backoff", "idle", "linked", "recovering", "settling", "closing", "closed",
+}
+
+func (s serverState) String() string { return serverStateNames[s] }
+
+var serverEdges = [serverStates]uint16{
+	serverConnecting: 1<<serverLoggingIn | 1<<serverBackoff | 1<<serverClosed,
+	serverLoggingIn:  1<<serverIdle | 1<<serverBackoff | 1<<serverClosing | 1<<serverClosed,
+	serverBackoff:    1 << serverClosed,
+	serverIdle:       1<<serverLinked | 1<<serverClosing | 1<<serverClosed,
+	serverLinked:     1<<serverIdle | 1<<serverRecovering | 1<<serverSettling | 1<<serverClosing | 1<<serverClosed,
+	serverRecovering: 1<<serverIdle | 1<<serverSettling | 1<<serverClosing | 1<<serverClosed,
+	serverSettling:   1<<serverIdle | 1<<serverClosing | 1<<serverClosed,
+	serverClosing:    1 << serverClosed,
+}
+
+type server struct {
+	sock    reactor.Socket
+	in      reactor.Chain
+	out     reactor.Chain
+	timer   reaper.Timer
+	place   *admission.Place
+	tracker protocol.Tracker
+	w       *worker
+	pool    *pool
+	client  *client
+	login   *loginRun
+	params  *backend.Params // as reported, kept up to date
+	applied session.Applied // the settings that hold on it
+	probe   *session.Judge  // the answers to its probes go there
+	cancel  *cancelConn     // a cancel for this server is under way
+
+	key      []byte
+	pid      uint32
+	rest     int64 // bytes of the present message that are still to come
+	openAt   int64 // when the login was complete
+	idleAt   int64 // when it became idle
+	endAt    int64 // pool_max_lifetime_ms with jitter; 0: never
+	cycleAt  int64 // start of the present query cycle; 0: none
+	xactAt   int64 // start of the present transaction; 0: none
+	cancelAt int64 // when cancelled was set
+	waitAt   int64 // since when the client owes bytes (stall) or thinks (idle in transaction)
+	until    int64 // deadline of connecting, recovery, closing
+	number   uint64
+	peer     string // address it is connected to, where that was looked up
+
+	state      serverState
+	reason     closeReason
+	dirty      bool // a client left state: clean it before anybody else is served
+	restSwal   bool // the rest of the present message is not for the client
+	wantRead   bool // the socket may hold bytes that we chose not to read
+	cancelled  bool // the present cycle has been cancelled by us
+	doomed     bool // a cancel may still be on its way: close it when idle
+	await      bool // the client's messages wait for the batch of settings
+	rollbacks  uint8
+	cleaning   bool // the clean-up query is under way
+	fatal      protocol.ErrorFields
+	prev, next *server // worker.servers
+}
+
+// setState is the single place where a server's state changes.
+func (s *server) setState(to serverState) {
+	if serverEdges[s.state]&(1<<to) == 0 {
+		panic("BUG: server " + s.state.String() + " -> " + to.String())
+	}
+	s.state = to
+}
+
+// OnReady is the socket's event: a hint that the read or the write decides.
+func (s *server) OnReady(_ *reactor.Socket, ev reactor.Events) {
+	w := s.w
+	switch s.state {
+	case serverConnecting:
+		s.connected()
+	case serverClosed, serverBackoff:
+	default:
+		if ev&reactor.Writable != 0 && s.out.Len() > 0 {
+			s.flush()
+		}
+		if s.state < serverClosed && (ev&(reactor.Readable|reactor.Hangup) != 0 || s.wantRead) {
+			s.onReadable(ev&reactor.Hangup != 0)
+		}
+	}
+	w.drainTodo()
+}
+
+// onReadable reads until the socket is drained, the budget is spent or the
+// client's buffer is full. A peer that hung up is read to its end first: the
+// reason often stands in its last message.
+func (s *server) onReadable(hangup bool) {
+	budget := readBudget
+	for s.state < serverClosed && s.state != serverBackoff {
+		room := s.room()
+		if room <= 0 {
+			s.wantRead = true
+			return
+		}
+		if budget <= 0 {
+			s.wantRead = true
+			s.w.loop.Later(&s.sock)
+			return
+		}
+		buf := s.w.loop.Scratch()
+		held := s.in.Len()
+		end := min(len(buf), held+room)
+		n, err := s.sock.Read(buf[held:end])
+		if err != nil {
+			s.wantRead = false
+			if err != errAgain {
+				s.lost(reasonServerGone)
+			}
+			return
+		}
+		s.wantRead = false
+		budget -= n
+		s.w.stats.bytesOut.add(uint64(n))
+		if held > 0 {
+			s.in.CopyTo(buf[:held])
+			s.in.Release(s.w.loop)
+		}
+		s.feed(buf[:held+n])
+		if held+n < end && !hangup {
+			return
+		}
+	}
+}
+
+// room is how many bytes may be read for the client: max_backend_buffer_bytes
+// minus what it has not taken. Without a client the answers are dropped.
+func (s *server) room() int {
+	if s.client == nil {
+		return readBudget
+	}
+	return s.client.up.limits.MaxBackendBufferBytes - s.client.out.Len() - s.in.Len()
+}
+
+// send writes p to PostgreSQL; what the socket does not take is kept in out.
+func (s *server) send(p []byte) {
+	if s.out.Len() == 0 {
+		n, err := s.sock.Write(p)
+		if err != nil && err != errAgain {
+			return // the read side reports the loss, with the server's last words
+		}
+		if n == len(p) {
+			return
+		}
+		p = p[n:]
+		s.sock.WantWrite(true)
+	}
+	s.out.Append(s.w.loop, p)
+}
+
+// queue appends p to out without writing: it leaves with the next flush.
+func (s *server) queue(p []byte) { s.out.Append(s.w.loop, p) }
+
+// flush writes what out holds.
+func (s *server) flush() {
+	if s.out.Len() == 0 {
+		return
+	}
+	if _, err := s.out.WriteTo(&s.sock); err != nil && err != errAgain {
+		s.out.Release(s.w.loop)
+		return
+	}
+	s.sock.WantWrite(s.out.Len() > 0)
+	if c := s.client; c != nil && c.wantRead {
+		s.w.later(c)
+	}
+}
+
+func (s *server) appendFlush() {
+	s.queue(flushMessage)
+}
+
+var (
+	flushMessage     = protocol.AppendFlush(nil)
+	syncMessage      = protocol.AppendSync(nil)
+	terminateMessage = protocol.AppendTerminate(nil)
+)

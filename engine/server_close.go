@@ -1,0 +1,142 @@
+package engine
+
+// How a server ends, and what its client is told.
+//
+// A closing server counts in every limit until PostgreSQL has closed its side:
+// Terminate is sent, then EOF is awaited, at most closeTime.
+
+import (
+	"pgkinetic/protocol"
+)
+
+const closeTime = 1000 * ms
+
+// broken: PostgreSQL broke the protocol, or the count of answers was lost.
+func (s *server) broken(why string) {
+	s.reason = reasonServerProtocol
+	s.w.log.Error("server broke the protocol; closing it", "server", s.number, "pid", s.pid,
+		"database", s.pool.key.database, "why", why)
+}
+
+// finish ends a walk that cannot go on: the server said FATAL, or broke the
+// protocol.
+func (s *server) finish() {
+	if s.state >= serverClosing {
+		return
+	}
+	if s.reason == reasonServerProtocol {
+		s.lost(reasonServerProtocol)
+		return
+	}
+	s.lost(reasonServerGone)
+}
+
+// lost: the connection has ended (EOF, reset, FATAL) or is not to be trusted.
+func (s *server) lost(r closeReason) {
+	if s.reason == reasonNone {
+		s.reason = r
+	}
+	switch s.state {
+	case serverConnecting, serverLoggingIn:
+		s.openFailed(s.reason, connectError(s.pool.host, errClosedInLogin))
+	case serverIdle:
+		s.setState(serverClosed)
+		s.sock.Close()
+		s.w.dropServer(s)
+		s.w.adm.Died(s.w.id, s.w.now(), s.place)
+	case serverLinked:
+		c := s.client
+		s.tellLoss(c)
+		s.discard(s.reason, "")
+	case serverRecovering, serverSettling:
+		s.discard(s.reason, "")
+	case serverClosing:
+		s.ended()
+	}
+}
+
+// lastWords is what is told to whom the loss concerns: the server's FATAL, or
+// that it closed without one.
+func (s *server) lastWords() *protocol.ErrorFields {
+	if s.fatal.Code != "" {
+		return &s.fatal
+	}
+	e := errBackendGone
+	return &e
+}
+
+// tellLoss: the session stays only if no block was open, nothing was pinned and
+// the client's stream is at a message boundary; then each owed ReadyForQuery
+// comes with the error before it. Never ReadyForQuery(I) after a lost block: the
+// application would go on in autocommit.
+func (s *server) tellLoss(c *client) {
+	e := *s.lastWords()
+	midAnswer := s.rest > 0 && !s.restSwal
+	stays := c.pins == 0 && s.tracker.Status() == 'I' && c.rest == 0 && !midAnswer
+	ready, open := s.tracker.ReadyOwed(), !s.tracker.AtBoundary()
+	s.unlink()
+	s.w.stats.backendsLost.inc()
+	switch {
+	case c.state == clientLoginLink:
+		c.fatal(reasonBackendLost, &e)
+		return
+	case midAnswer:
+		c.close(reasonBackendLost)
+		return
+	case !stays:
+		c.fatal(reasonBackendLost, &e)
+		return
+	}
+	e.Severity = "ERROR"
+	for range ready {
+		c.sendError(&e)
+		c.sendReady('I')
+	}
+	if open {
+		c.sendError(&e)
+		c.setState(clientSkipping)
+	} else {
+		c.setState(clientIdle)
+	}
+	c.held = false
+	c.w.later(c)
+}
+
+// discard closes a server that is in use or was claimed: Terminate, then EOF.
+func (s *server) discard(r closeReason, why string) {
+	if s.state == serverClosing || s.state == serverClosed {
+		return
+	}
+	if s.reason == reasonNone {
+		s.reason = r
+	}
+	if why != "" {
+		s.w.log.Info("server closing", "server", s.number, "pid", s.pid, "database", s.pool.key.database,
+			"cause", s.reason.String(), "why", why)
+	}
+	s.setState(serverClosing)
+	s.in.Release(s.w.loop)
+	s.out.Release(s.w.loop)
+	s.rest = 0
+	if s.fatal.Code == "" && s.reason != reasonServerGone {
+		_, _ = s.sock.Write(terminateMessage) // best effort: it is closed in any case
+	}
+	_ = s.sock.ShutdownWrite()
+	s.w.loop.Wheel().Schedule(&s.timer, s.w.now()+closeTime)
+	if s.reason == reasonServerGone {
+		s.ended()
+		return
+	}
+	s.w.loop.Later(&s.sock) // an EOF that is already there gives no further edge
+}
+
+// ended: PostgreSQL has closed its side, or had its time.
+func (s *server) ended() {
+	w := s.w
+	s.setState(serverClosed)
+	w.loop.Wheel().Cancel(&s.timer)
+	s.sock.Close()
+	w.dropServer(s)
+	w.stats.backendsClosed.inc()
+	w.adm.Closed(w.id, w.now(), s.place)
+}

@@ -1,0 +1,231 @@
+package engine
+
+// Walking the server's messages: each passes the tracker, which says whose it
+// is. Runs of messages for the client leave in one write.
+
+import "pgkinetic/protocol"
+
+// feed walks p and keeps an incomplete message that must be seen whole.
+func (s *server) feed(p []byte) {
+	if s.state >= serverClosing {
+		return // only its end is awaited
+	}
+	if s.state == serverLoggingIn {
+		s.feedLogin(p)
+		return
+	}
+	used := s.walk(p)
+	if s.state >= serverClosing {
+		s.in.Release(s.w.loop)
+		return
+	}
+	if used < len(p) {
+		s.in.Append(s.w.loop, p[used:])
+	}
+	s.settle()
+}
+
+// walk returns how many bytes of p it has dealt with.
+func (s *server) walk(p []byte) int {
+	i, run := 0, 0
+	for i < len(p) {
+		if s.rest > 0 {
+			n := int(min(s.rest, int64(len(p)-i)))
+			if s.restSwal {
+				s.toClient(p[run:i])
+				run = i + n
+			}
+			i += n
+			s.rest -= int64(n)
+			continue
+		}
+		typ, size, err := protocol.PeekBackend(p[i:])
+		if err == protocol.ErrShort {
+			break
+		}
+		if err != nil {
+			s.toClient(p[run:i])
+			s.broken("absurd message length or type")
+			return len(p)
+		}
+		n := min(size, len(p)-i)
+		if n < size && size <= protocol.SmallMessage && s.mustSeeWhole(typ) {
+			break
+		}
+		forward, ok := s.answer(typ, p[i:i+n], n == size)
+		if !ok {
+			s.toClient(p[run:i])
+			s.finish()
+			return len(p)
+		}
+		s.rest = int64(size - n)
+		s.restSwal = !forward
+		if forward {
+			i += n
+			continue
+		}
+		s.toClient(p[run:i])
+		i += n
+		run = i
+	}
+	s.toClient(p[run:i])
+	return i
+}
+
+// mustSeeWhole: messages whose body decides something.
+func (s *server) mustSeeWhole(typ byte) bool {
+	switch typ {
+	case protocol.BackendReadyForQuery, protocol.BackendErrorResponse, protocol.BackendParameterStatus:
+		return true
+	}
+	return s.probe != nil
+}
+
+// answer takes one message (m: all of it, or its first part when it is large)
+// through the tracker. ok is false when the connection is at its end.
+func (s *server) answer(typ byte, m []byte, whole bool) (forward, ok bool) {
+	body := m[protocol.HeaderLen:]
+	var (
+		status byte
+		code   []byte
+	)
+	switch typ {
+	case protocol.BackendReadyForQuery:
+		if status, ok = protocol.DecodeReady(body); !ok {
+			s.broken("malformed ReadyForQuery")
+			return false, false
+		}
+	case protocol.BackendErrorResponse:
+		s.w.stats.serverErrors.inc()
+		code = protocol.ErrorCode(body)
+		if protocol.ErrorEndsSession(body) {
+			s.fatal = protocol.DecodeError(body)
+			return false, false
+		}
+	case protocol.BackendParameterStatus:
+		if name, value, good := protocol.DecodeParameterStatus(body); good && whole {
+			s.params.Set(name, value)
+		}
+	}
+	a, err := s.tracker.Receive(typ, status, code)
+	if err != nil {
+		s.broken(err.Error())
+		return false, false
+	}
+	return s.answered(typ, body, &a)
+}
+
+// answered acts on what the tracker has said of a message.
+func (s *server) answered(typ byte, body []byte, a *protocol.Answer) (forward, ok bool) {
+	c := s.client
+	if a.InjectedError && (c == nil || c.state != clientLoginLink) {
+		s.injectedFailed(body)
+		return false, s.state < serverClosing
+	}
+	if s.probe != nil {
+		s.probed(typ, body)
+	}
+	for range a.Syncs {
+		s.queue(syncMessage)
+	}
+	if a.Ready {
+		s.endCycle(a)
+	}
+	if c == nil {
+		return false, true
+	}
+	if a.Resume {
+		s.w.later(c)
+	}
+	switch typ {
+	case protocol.BackendErrorResponse:
+		c.marks.Failed()
+	case protocol.BackendNotificationResponse:
+		return c.pins != 0, true // of a LISTEN of its own
+	}
+	return !a.Swallow, true
+}
+
+// beginCycle: the first byte of a Sync group or Query goes to the server.
+func (s *server) beginCycle(now int64) {
+	s.cycleAt = now
+	if s.xactAt == 0 {
+		s.xactAt = now
+	}
+}
+
+// endCycle: a ReadyForQuery has come.
+func (s *server) endCycle(a *protocol.Answer) {
+	now := s.w.now()
+	s.waitAt, s.cycleAt, s.cancelled = now, 0, false
+	owed := s.tracker.Owed()
+	if owed > 0 {
+		s.cycleAt = now
+	}
+	if a.Status == protocol.StatusIdle {
+		s.xactAt = s.cycleAt
+	}
+	if s.applied.Pending() {
+		s.batchDone()
+	}
+	c := s.client
+	if c == nil || a.Swallow {
+		return
+	}
+	s.w.stats.queries.inc()
+	if a.Status == protocol.StatusIdle {
+		s.w.stats.transactions.inc()
+	}
+	c.since = now
+	if owed == 0 {
+		c.marks.Settle()
+	}
+	if c.held {
+		s.w.later(c)
+	}
+}
+
+// toClient writes p to the linked client.
+func (s *server) toClient(p []byte) {
+	if len(p) > 0 && s.client != nil {
+		s.client.send(p)
+	}
+}
+
+// settle looks, after a batch of answers, what the server is to do next.
+func (s *server) settle() {
+	if s.out.Len() > 0 {
+		s.flush()
+	}
+	switch s.state {
+	case serverLinked:
+		s.settleLinked()
+	case serverRecovering:
+		s.recoverOn()
+	}
+}
+
+func (s *server) settleLinked() {
+	c := s.client
+	if c.reason != reasonNone { // a write to it failed
+		c.close(c.reason)
+		return
+	}
+	if !s.tracker.Idle() {
+		if c.up.pool.mode == modeStatement && s.tracker.Owed() == 0 && s.tracker.AtBoundary() && s.tracker.Status() != 'I' {
+			c.fatal(reasonStatementMode, errStatementModeBlock)
+		}
+		return
+	}
+	if c.state == clientLoginLink {
+		c.backendAnswered()
+		return
+	}
+	if s.w.eng.draining.Load() && c.in.Len() == 0 {
+		c.fatal(reasonDraining, errShutdown)
+		return
+	}
+	if c.pins == 0 {
+		s.release()
+	}
+}

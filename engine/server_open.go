@@ -1,0 +1,267 @@
+package engine
+
+// Opening a server: dial, login, connect_query. Admission orders it (Open) and
+// bounds how many logins of a host run at a time. A host that does not answer is
+// tried again while a request waits for it; a refused login concerns its pool
+// only and is told at once.
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"pgkinetic/admission"
+	"pgkinetic/backend"
+	"pgkinetic/engine/reactor"
+	"pgkinetic/protocol"
+)
+
+// loginRun is a server's login while it lasts.
+type loginRun struct {
+	machine *backend.Login
+	msg     reactor.Message // carries the server back from a helper
+	hello   bool            // connect_query is being run
+}
+
+// open begins an attempt to connect s, whose place is reserved.
+func (s *server) open() {
+	now := s.w.now()
+	if cause, held := s.pool.logins.Held(now); held {
+		s.openFailed(reasonServerRefused, cause)
+		return
+	}
+	s.until = now + int64(s.pool.limits.ConnectTimeoutMs)*ms
+	s.w.loop.Wheel().Schedule(&s.timer, s.until)
+	s.pool.host.resolve(s)
+}
+
+// dial connects to address, which the host's resolver gave.
+func (s *server) dial(network, address string) {
+	fd, inProgress, err := backendSockets.Dial(network, address)
+	if err != nil {
+		s.openFailed(reasonConnectFailed, connectError(s.pool.host, err))
+		return
+	}
+	if err := s.w.loop.Add(&s.sock, fd, network == "unix", s); err != nil {
+		reactor.CloseFD(fd)
+		s.openFailed(reasonConnectFailed, connectError(s.pool.host, err))
+		return
+	}
+	if !inProgress {
+		s.connected()
+	}
+}
+
+// connected: the dial has ended one way or the other.
+func (s *server) connected() {
+	if err := s.sock.Error(); err != nil {
+		s.openFailed(reasonConnectFailed, connectError(s.pool.host, err))
+		return
+	}
+	s.setState(serverLoggingIn)
+	s.login = &loginRun{machine: backend.NewLogin(s.pool.loginConfig)}
+	s.send(s.login.machine.Start(nil))
+	s.onReadable(false)
+}
+
+// feedLogin walks the server's messages of a login.
+func (s *server) feedLogin(p []byte) {
+	for len(p) > 0 && s.state == serverLoggingIn {
+		typ, size, err := protocol.PeekBackend(p)
+		if err == protocol.ErrShort {
+			break
+		}
+		if err != nil || size-protocol.HeaderLen > backend.LoginLimit(typ) && !s.login.hello {
+			s.openFailed(reasonServerProtocol, backend.Unframed(p))
+			return
+		}
+		if size > len(p) {
+			if size > len(s.w.loop.Scratch()) {
+				s.openFailed(reasonServerProtocol, backend.Unframed(p))
+				return
+			}
+			break
+		}
+		s.loginMessage(typ, p[protocol.HeaderLen:size])
+		p = p[size:]
+	}
+	switch {
+	case s.state == serverLoggingIn:
+		s.in.Append(s.w.loop, p)
+	case s.state < serverClosing && s.state != serverBackoff && len(p) > 0:
+		s.feed(p)
+	}
+}
+
+func (s *server) loginMessage(typ byte, body []byte) {
+	run := s.login
+	if run.hello {
+		s.helloMessage(typ, body)
+		return
+	}
+	out, step, err := run.machine.Receive(typ, body, nil)
+	s.loginStep(out, step, err)
+}
+
+func (s *server) loginStep(out []byte, step backend.Step, err error) {
+	run := s.login
+	if err != nil {
+		s.openFailed(reasonServerRefused, err)
+		return
+	}
+	if len(out) > 0 {
+		s.send(out)
+	}
+	switch step {
+	case backend.Compute:
+		run.msg.Kind, run.msg.Ref = msgComputed, s
+		w := s.w
+		if !w.eng.helpers.Submit(w.loop, &run.msg, run.machine.Compute) {
+			s.openFailed(reasonConnectFailed, connectError(s.pool.host, errHelpersBusy))
+		}
+	case backend.Done:
+		s.params = run.machine.Params()
+		s.pid, s.key = run.machine.PID(), run.machine.Key()
+		s.tracker.Reset()
+		if q := s.pool.entry.ConnectQuery; q != "" {
+			run.hello = true
+			s.send(protocol.AppendQuery(nil, q))
+			return
+		}
+		s.opened()
+	}
+}
+
+// computed: the helper has derived the keys.
+func (s *server) computed() {
+	if s.state != serverLoggingIn || s.login == nil {
+		return
+	}
+	s.loginStep(s.login.machine.Computed(nil))
+}
+
+// helloMessage takes the answers to connect_query.
+func (s *server) helloMessage(typ byte, body []byte) {
+	switch typ {
+	case protocol.BackendErrorResponse:
+		e := protocol.DecodeError(body)
+		e.Detail = "connect_query of the database's entry failed."
+		s.openFailed(reasonServerRefused, &backend.RefusedError{Fields: e})
+	case protocol.BackendParameterStatus:
+		if name, value, ok := protocol.DecodeParameterStatus(body); ok {
+			s.params.Set(name, value)
+		}
+	case protocol.BackendCopyInResponse, protocol.BackendCopyOutResponse, protocol.BackendCopyBothResponse:
+		s.openFailed(reasonServerProtocol, &backend.UnableError{
+			Message: "connect_query starts a COPY", Hint: "use statements without COPY",
+		})
+	case protocol.BackendReadyForQuery:
+		if status, ok := protocol.DecodeReady(body); !ok || status != 'I' {
+			s.openFailed(reasonServerProtocol, &backend.UnableError{
+				Message: "connect_query leaves a transaction open", Hint: "end it with COMMIT",
+			})
+			return
+		}
+		for i := range s.params.Len() {
+			s.params.Rebase(i)
+		}
+		s.opened()
+	}
+}
+
+// opened: the login is complete.
+func (s *server) opened() {
+	w, now := s.w, s.w.now()
+	w.loop.Wheel().Cancel(&s.timer)
+	s.login = nil
+	s.openAt, s.idleAt = now, now
+	s.endAt = lifetimeEnd(now, s.pool.limits.PoolMaxLifetimeMs)
+	s.pool.host.state.Succeeded(now)
+	s.pool.logins.Succeeded()
+	s.pool.learn(s.params)
+	w.stats.logins.inc()
+	w.log.Debug("server connected", "server", s.number, "pid", s.pid, "host", s.pool.host.name,
+		"database", s.pool.key.database, "user", s.pool.key.user)
+	s.setState(serverIdle)
+	w.adm.Opened(w.id, now, s.place)
+}
+
+// lifetimeEnd gives the end of a server's life, with a jitter of 10 %.
+func lifetimeEnd(now int64, limitMs int) int64 {
+	if limitMs <= 0 {
+		return never
+	}
+	limit := int64(limitMs) * ms
+	return now + limit - limit/10 + rand.Int64N(limit/5+1)
+}
+
+// openFailed ends an attempt. Whom the cause concerns decides what follows: the
+// pool whose login was refused is told at once; a host that does not answer is
+// tried again as long as somebody waits.
+func (s *server) openFailed(r closeReason, cause error) {
+	w, now := s.w, s.w.now()
+	w.loop.Wheel().Cancel(&s.timer)
+	s.sock.Close()
+	s.in.Release(w.loop)
+	s.out.Release(w.loop)
+	s.login = nil
+	s.rest = 0
+	s.tracker.Reset()
+	w.stats.connectsFailed.inc()
+	host := backend.ClassOf(cause) == backend.HostFault
+	if _, held := s.pool.logins.Held(now); !held {
+		s.pool.host.logFailure(w, s, r, cause)
+	}
+	if host {
+		s.pool.host.state.Failed(now, cause)
+	} else {
+		s.pool.host.state.Succeeded(now)
+		if _, held := s.pool.logins.Held(now); !held {
+			s.pool.logins.Refused(now, cause)
+		}
+	}
+	s.setState(serverBackoff)
+	holder := s.place.Holder()
+	if !w.adm.Failed(w.id, now, s.place) {
+		s.forgotten()
+		return
+	}
+	if !host {
+		if holder != nil && s.pool.live() == 0 {
+			c := holder.Owner.(*client)
+			c.leave(admission.TimedOut)
+			c.refuseHeld(answerOf(cause))
+		}
+		w.adm.GiveUp(w.id, now, s.place)
+		s.forgotten()
+		return
+	}
+	w.loop.Wheel().Schedule(&s.timer, s.pool.host.state.RetryAt(now, rand.Uint64()))
+}
+
+// retry: the pause after a failed attempt is over.
+func (s *server) retry(now int64) {
+	place := s.place
+	s.forgotten()
+	s.w.adm.Retry(s.w.id, now, place) // Open follows, with a new server, if anybody still waits
+}
+
+// forgotten ends a server that is not connected; its place is admission's.
+func (s *server) forgotten() {
+	s.place = nil
+	s.setState(serverClosed)
+	s.w.dropServer(s)
+}
+
+// connectError words a failed dial: which host, and why.
+func connectError(h *host, err error) error {
+	return fmt.Errorf("cannot connect to PostgreSQL at %s: %w", h.name, err)
+}
+
+var (
+	errConnectTimeout = errors.New("no answer within connect_timeout_ms")
+	errClosedInLogin  = errors.New("server closed the connection during the login")
+	errHelpersBusy    = errors.New("too many logins are computing their proof")
+)
+
+func connectTimeoutError(p *pool) error { return connectError(p.host, errConnectTimeout) }

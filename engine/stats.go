@@ -1,0 +1,97 @@
+package engine
+
+import (
+	"sync/atomic"
+
+	"pgkinetic/engine/reactor"
+)
+
+// counter has one writer, its worker; anybody may read it.
+type counter struct{ v atomic.Uint64 }
+
+func (c *counter) add(n uint64) { c.v.Store(c.v.Load() + n) }
+func (c *counter) inc()         { c.add(1) }
+
+// counters of one worker.
+type counters struct {
+	queries        counter // query cycles answered
+	transactions   counter // of those, the ones that ended idle
+	bytesIn        counter // read from clients
+	bytesOut       counter // read from servers
+	settingBatches counter // settings applied at a link
+	pins           counter
+	recoveries     counter
+	cancelRequests counter // packets from clients
+	cancels        counter // connections to PostgreSQL
+	logins         counter // to PostgreSQL
+	connectsFailed counter
+	clientLogins   counter
+	serverErrors   counter
+	backendsLost   counter
+	backendsClosed counter
+	moves          counter // servers that left for another loop
+	bufferFull     counter // reads put off because of max_buffer_memory
+	timeouts       [timeoutKinds]counter
+	closed         [reasonCount]counter
+	clientsOpen    atomic.Int64
+	serversOpen    atomic.Int64
+}
+
+// Stats is a snapshot of the process's counters, summed over the loops.
+type Stats struct {
+	Clients, Servers                     int64
+	Queries, Transactions                uint64
+	ClientLogins, ServerLogins           uint64
+	ConnectsFailed, Recoveries           uint64
+	CancelRequests, Cancels              uint64
+	Pins, SettingBatches, BackendsClosed uint64
+	BackendsLost, ServerErrors           uint64
+	BytesFromClients, BytesFromServers   uint64
+	BufferBytes                          int64
+	BufferLimit                          uint64
+	AcceptPaused                         uint64
+	Timeouts                             map[string]uint64
+	Closed                               map[string]uint64
+}
+
+var timeoutNames = [timeoutKinds]string{
+	"checkout", "query", "transaction", "idle_client", "idle_transaction", "client_write", "client_stall",
+	"login", "connect", "recovery",
+}
+
+// Stats sums the counters of all loops. Any goroutine.
+func (e *Engine) Stats() Stats {
+	s := Stats{Timeouts: map[string]uint64{}, Closed: map[string]uint64{}}
+	for _, w := range e.workers {
+		c := &w.stats
+		s.Clients += c.clientsOpen.Load()
+		s.Servers += c.serversOpen.Load()
+		s.Queries += c.queries.v.Load()
+		s.Transactions += c.transactions.v.Load()
+		s.ClientLogins += c.clientLogins.v.Load()
+		s.ServerLogins += c.logins.v.Load()
+		s.ConnectsFailed += c.connectsFailed.v.Load()
+		s.Recoveries += c.recoveries.v.Load()
+		s.CancelRequests += c.cancelRequests.v.Load()
+		s.Cancels += c.cancels.v.Load()
+		s.Pins += c.pins.v.Load()
+		s.SettingBatches += c.settingBatches.v.Load()
+		s.BackendsLost += c.backendsLost.v.Load()
+		s.BackendsClosed += c.backendsClosed.v.Load()
+		s.ServerErrors += c.serverErrors.v.Load()
+		s.BytesFromClients += c.bytesIn.v.Load()
+		s.BytesFromServers += c.bytesOut.v.Load()
+		s.BufferLimit += c.bufferFull.v.Load()
+		for k := range c.timeouts {
+			s.Timeouts[timeoutNames[k]] += c.timeouts[k].v.Load()
+		}
+		for k := range c.closed {
+			s.Closed[reasonNames[k]] += c.closed[k].v.Load()
+		}
+	}
+	s.BufferBytes = reactor.BufferBytes()
+	if e.acceptor != nil {
+		s.AcceptPaused = e.acceptor.AcceptPaused()
+	}
+	return s
+}

@@ -1,0 +1,117 @@
+package engine
+
+// Housekeeping of a worker, once per tick: idle and lifetime limits of servers,
+// the process-wide buffer bound, queued cancels, admission's own clock.
+
+import (
+	"pgkinetic/admission"
+	"pgkinetic/engine/reactor"
+)
+
+// tickHandler makes the worker's tick a timer.
+type tickHandler struct{ w *worker }
+
+// Fire is the worker's tick.
+func (t tickHandler) Fire(now int64) int64 {
+	w := t.w
+	w.adm.Tick(w.id, now)
+	w.cancels.pump()
+	w.checkMemory()
+	if now-w.lastScan >= sweepInterval {
+		w.lastScan = now
+		w.sweepIdle(now)
+	}
+	w.drainTick(now)
+	w.drainTodo()
+	return now + tickInterval
+}
+
+const sweepInterval = 1000 * ms
+
+// sweepIdle closes idle servers that are too old or idle for too long. It closes
+// a bounded number per sweep, so that a whole pool does not end at once.
+func (w *worker) sweepIdle(now int64) {
+	for _, p := range *w.eng.registry.all.Load() {
+		p.measureRate(now)
+		budget := sweepBudget
+		for budget > 0 {
+			s, r := w.sweepVictim(p, now)
+			if s == nil || !w.adm.TakeIdle(w.id, now, s.place) {
+				break
+			}
+			s.discard(r, "")
+			budget--
+		}
+	}
+}
+
+const sweepBudget = 8
+
+// sweepVictim finds an idle server of p on this loop whose time is over.
+func (w *worker) sweepVictim(p *pool, now int64) (victim *server, r closeReason) {
+	p.adm.EachIdle(w.id, func(pl *admission.Place) bool {
+		s := pl.Owner.(*server)
+		switch {
+		case now >= s.endAt:
+			victim, r = s, reasonServerLifetime
+		case p.limits.PoolIdleTimeoutMs > 0 && now-s.idleAt >= int64(p.limits.PoolIdleTimeoutMs)*ms:
+			victim, r = s, reasonServerIdle
+		}
+		return victim == nil
+	})
+	return victim, r
+}
+
+// memoryFull: the process holds as much as max_buffer_memory allows, so clients
+// are not read until it has fallen; servers are, as long as their own client's
+// buffer has room, since their answers free memory.
+func (w *worker) memoryFull(c *client) bool {
+	if reactor.BufferBytes() < w.eng.cfg.Server.MaxBufferMemory {
+		return false
+	}
+	if !c.memWait {
+		c.memWait = true
+		w.stats.bufferFull.inc()
+		w.paused = append(w.paused, c)
+	}
+	return true
+}
+
+// checkMemory lets paused clients go on, or, above 110 %, closes the client of
+// this loop with most unread output if no other loop has a larger one.
+func (w *worker) checkMemory() {
+	held, limit := reactor.BufferBytes(), w.eng.cfg.Server.MaxBufferMemory
+	if held < limit {
+		list := w.paused
+		w.paused = nil
+		for _, c := range list {
+			c.memWait = false
+			if c.state < clientClosing {
+				w.later(c)
+			}
+		}
+		w.largest.Store(0)
+		return
+	}
+	if held <= limit+limit/10 {
+		return
+	}
+	var worst *client
+	for _, c := range w.all.items {
+		if c.state < clientClosing && c.out.Len() > 0 && (worst == nil || c.out.Len() > worst.out.Len()) {
+			worst = c
+		}
+	}
+	if worst == nil {
+		w.largest.Store(0)
+		return
+	}
+	mine := int64(worst.out.Len())
+	w.largest.Store(mine)
+	for _, peer := range w.eng.workers {
+		if peer.largest.Load() > mine {
+			return
+		}
+	}
+	worst.fatal(reasonBufferMemory, errBufferMemory)
+}

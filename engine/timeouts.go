@@ -1,0 +1,182 @@
+package engine
+
+// A client's clocks. One timer per client serves all of them, lazily: the hot
+// path writes timestamps only; when the timer fires, the earliest deadline of
+// the present state is computed from them and the timer is set again.
+
+import (
+	"math"
+
+	"pgkinetic/reaper"
+)
+
+type timeoutKind uint8
+
+const (
+	timeoutCheckout timeoutKind = iota
+	timeoutQuery
+	timeoutTransaction
+	timeoutIdleClient
+	timeoutIdleTransaction
+	timeoutClientWrite
+	timeoutClientStall
+	timeoutLogin
+	timeoutConnect
+	timeoutRecovery
+	timeoutKinds
+)
+
+const (
+	never = int64(math.MaxInt64)
+	ms    = int64(1e6)
+	// copyStallFactor: inside COPY IN a client may think longer.
+	copyStallFactor = 10
+)
+
+// earliest collects the nearest of several deadlines.
+type earliest struct {
+	at   int64
+	kind timeoutKind
+}
+
+func (e *earliest) add(kind timeoutKind, since, limitMs int64) {
+	if limitMs <= 0 {
+		return
+	}
+	if at := since + limitMs*ms; at < e.at {
+		e.at, e.kind = at, kind
+	}
+}
+
+// deadline gives the nearest deadline of c's state.
+func (c *client) deadline() earliest {
+	e := earliest{at: never}
+	w := c.w
+	if c.state < clientIdle {
+		e.add(timeoutLogin, c.since, int64(w.eng.cfg.Server.LoginTimeoutMs))
+	}
+	if c.up == nil {
+		return e
+	}
+	l := c.up.limits
+	if c.drainAt != 0 {
+		e.add(timeoutClientWrite, c.drainAt, int64(l.ClientWriteTimeoutMs))
+	}
+	switch c.state {
+	case clientLoginWait, clientWaiting:
+		e.add(timeoutCheckout, c.waiter.Since, c.up.pool.checkoutLimitMs(l))
+	case clientIdle, clientSkipping:
+		e.add(timeoutIdleClient, c.since, int64(l.IdleClientTimeoutMs))
+	case clientLinked:
+		c.linkedDeadlines(&e)
+	}
+	return e
+}
+
+// linkedDeadlines: exactly one of three is true for a client that owns a
+// backend: PostgreSQL works (query clock), the client owes bytes (stall clock),
+// or the client thinks (idle clocks).
+func (c *client) linkedDeadlines(e *earliest) {
+	s := c.srv
+	t := &s.tracker
+	l := c.up.limits
+	if s.xactAt != 0 {
+		e.add(timeoutTransaction, s.xactAt, int64(l.TransactionTimeoutMs))
+	}
+	switch {
+	case s.cancelled:
+		e.add(timeoutQuery, s.cancelAt, int64(l.RecoveryTimeoutMs))
+	case s.cycleAt != 0:
+		e.add(timeoutQuery, s.cycleAt, int64(l.QueryTimeoutMs))
+	}
+	if t.Busy() && c.rest == 0 {
+		return
+	}
+	since := max(c.since, s.waitAt)
+	switch {
+	case c.rest > 0 || c.in.Len() > 0 && !c.held:
+		e.add(timeoutClientStall, since, int64(l.ClientStallTimeoutMs))
+	case t.InCopyIn():
+		e.add(timeoutClientStall, since, copyStallFactor*int64(l.ClientStallTimeoutMs))
+	case t.ClientOwes() && !t.FlushAnswered():
+		e.add(timeoutClientStall, since, int64(l.ClientStallTimeoutMs))
+	case t.ClientOwes() || t.Status() != 'I':
+		e.add(timeoutIdleTransaction, since, int64(l.IdleTransactionTimeoutMs))
+	default:
+		e.add(timeoutIdleClient, since, int64(l.IdleClientTimeoutMs))
+	}
+}
+
+// armTimer makes sure that the timer fires no later than the present deadline.
+func (c *client) armTimer() {
+	at := c.deadline().at
+	if c.state == clientWaiting || c.state == clientLoginWait {
+		// The host may cease to answer while c waits, which shortens its wait.
+		at = min(at, c.waiter.Since+c.up.pool.failLimit())
+	}
+	if at != never {
+		c.w.loop.Wheel().ScheduleBefore(&c.timer, at)
+	}
+}
+
+// queryExpired cancels the query on the server, whose 57014 then passes to the
+// client; a cancel that has no effect ends the session.
+func (c *client) queryExpired() {
+	s := c.srv
+	if s.cancelled {
+		c.fatal(reasonQueryTimeout, errQueryTimeout)
+		return
+	}
+	s.cancelled, s.cancelAt = true, c.w.now()
+	c.w.cancels.start(s, nil)
+}
+
+// Fire is the client's timer.
+func (c *client) Fire(now int64) (next int64) {
+	if c.state == clientClosing {
+		c.vanish()
+		return 0
+	}
+	e := c.deadline()
+	if e.at > now {
+		return e.next(now)
+	}
+	c.expired(e.kind)
+	c.w.drainTodo()
+	if c.state >= clientClosing {
+		return 0
+	}
+	return c.deadline().next(now)
+}
+
+// next is the deadline as a timer wants it: 0 for none, never in the past.
+func (e earliest) next(now int64) int64 {
+	if e.at == never {
+		return 0
+	}
+	return max(e.at, now+reaper.Tick)
+}
+
+func (c *client) expired(kind timeoutKind) {
+	if kind != timeoutCheckout {
+		c.w.stats.timeouts[kind].inc()
+	}
+	switch kind {
+	case timeoutLogin:
+		c.fatal(reasonLoginTimeout, errLoginTimeout)
+	case timeoutCheckout:
+		c.checkoutExpired()
+	case timeoutQuery:
+		c.queryExpired()
+	case timeoutTransaction:
+		c.fatal(reasonTransactionTimeout, errTransactionTimeout)
+	case timeoutIdleTransaction:
+		c.fatal(reasonIdleTransaction, errIdleTransaction)
+	case timeoutIdleClient:
+		c.fatal(reasonIdleClient, errIdleClient)
+	case timeoutClientWrite:
+		c.fatal(reasonClientWrite, errClientWrite)
+	case timeoutClientStall:
+		c.fatal(reasonClientStall, errClientStall)
+	}
+}

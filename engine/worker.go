@@ -1,0 +1,180 @@
+package engine
+
+// A worker is one event loop's world: the clients and servers that live on it,
+// its side of admission, its counters.
+//
+// Owner: the loop's goroutine. Other goroutines reach a worker only through its
+// mailboxes and through atomics (stats, largest).
+//
+// Invariants:
+//   - a client or server is in exactly one worker's lists, or travels in a
+//     message;
+//   - every entry point (socket event, message, timer) ends with drainTodo, and
+//     only drainTodo runs a client's held input: no handler recurses into another
+//     connection's handler, and the read scratch is free whenever it runs.
+
+import (
+	"log/slog"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"pgkinetic/admission"
+	"pgkinetic/engine/reactor"
+	"pgkinetic/reaper"
+)
+
+type worker struct {
+	id      int
+	eng     *Engine
+	loop    *reactor.Loop
+	log     *slog.Logger
+	adm     *admission.Controller
+	mail    mail
+	stats   counters
+	largest atomic.Int64 // most unread output of one client here, while memory is short
+
+	slots   slotTable
+	all     clientList
+	servers serverList
+	cancels cancelTable
+	todo    []*client // clients whose held input may go on
+	dying   []*client // clients to whom a write failed
+	opening []*server // servers whose attempt to connect is to begin
+	paused  []*client // clients not read because of max_buffer_memory
+	answer  []byte    // scratch for messages made here
+
+	tick     reaper.Timer
+	lastScan int64
+}
+
+// tickInterval is the period of a worker's housekeeping.
+const tickInterval = 50 * ms
+
+// Kinds of the messages that cross loops.
+const (
+	msgMail       uint8 = iota + 1 // admission's inbox is not empty
+	msgCancel                      // *cancelRequest, on its way to the client it names
+	msgCancelDone                  // *cancelRequest, back
+	msgComputed                    // *server: a helper has derived its keys
+	msgResolved                    // *lookup: a name has been looked up
+	msgBye                         // end of the loop: say goodbye to PostgreSQL
+)
+
+const errAgain = unix.EAGAIN
+
+func (w *worker) now() int64 { return w.loop.Now() }
+
+// accept takes a new socket from the acceptor.
+func (w *worker) accept(a *reactor.Accepted) {
+	c := &client{w: w, id: w.eng.clientIDs.Add(1), counted: true, since: w.now()}
+	c.timer.Init(c)
+	if err := w.loop.Add(&c.sock, a.FD, a.Unix, c); err != nil {
+		reactor.CloseFD(a.FD)
+		w.eng.unauthenticated.Add(-1)
+		w.log.Error("cannot register a client", "error", err)
+		return
+	}
+	w.all.add(c)
+	w.stats.clientsOpen.Add(1)
+	c.armTimer()
+}
+
+func (w *worker) onMessage(m *reactor.Message) {
+	switch m.Kind {
+	case msgMail:
+		w.takeMail()
+	case msgCancel:
+		w.cancelFor(m.Ref.(*cancelRequest))
+	case msgCancelDone:
+		m.Ref.(*cancelRequest).conn.close(reasonCancelDone)
+	case msgComputed:
+		m.Ref.(*server).computed()
+	case msgResolved:
+		m.Ref.(*lookup).arrived()
+	case msgBye:
+		w.bye()
+	}
+	w.drainTodo()
+}
+
+// later queues c so that its held input is looked at after the present handler.
+func (w *worker) later(c *client) {
+	if !c.inTodo {
+		c.inTodo = true
+		w.todo = append(w.todo, c)
+	}
+}
+
+// drainTodo runs held input until nothing can go on, begins connects and ends
+// clients whose socket failed: what must not happen inside another handler. Entries may be added while
+// it runs; each moves its client forward or parks it, so it ends.
+func (w *worker) drainTodo() {
+	for len(w.dying) > 0 || len(w.todo) > 0 || len(w.opening) > 0 {
+		for i := 0; i < len(w.dying); i++ {
+			w.dying[i].close(reasonClientGone)
+		}
+		w.dying = w.dying[:0]
+		for i := 0; i < len(w.opening); i++ {
+			w.opening[i].open()
+		}
+		w.opening = w.opening[:0]
+		for i := 0; i < len(w.todo); i++ {
+			c := w.todo[i]
+			w.todo[i] = nil
+			c.inTodo = false
+			c.run()
+		}
+		w.todo = w.todo[:0]
+	}
+}
+
+// forget takes a client that is gone out of every list and count.
+func (w *worker) forget(c *client) {
+	w.slots.release(c)
+	w.all.remove(c)
+	w.stats.clientsOpen.Add(-1)
+	w.stats.closed[c.reason].inc()
+	if c.counted {
+		w.eng.unauthenticated.Add(-1)
+	}
+	if c.up == nil {
+		return
+	}
+	for _, k := range c.up.clients {
+		k.used.Add(-1)
+	}
+	if w.eng.cfg.Log.Connections {
+		w.log.Info("client disconnected", "client", c.id, "database", c.up.pool.key.database, "user", c.up.user,
+			"cause", c.reason.String())
+	}
+}
+
+// newServer makes the server of a new place.
+func (w *worker) newServer(p *admission.Place) *server {
+	s := &server{w: w, place: p, pool: p.Pool().Owner.(*pool), number: w.eng.serverIDs.Add(1)}
+	s.timer.Init(s)
+	p.Owner = s
+	w.keepServer(s)
+	return s
+}
+
+func (w *worker) keepServer(s *server) {
+	w.servers.add(s)
+	w.stats.serversOpen.Add(1)
+}
+
+func (w *worker) dropServer(s *server) {
+	w.servers.remove(s)
+	w.stats.serversOpen.Add(-1)
+}
+
+// bye ends the loop: PostgreSQL is told that its connections end.
+func (w *worker) bye() {
+	for s := range w.servers.each {
+		if s.state >= serverIdle && s.state < serverClosing {
+			_, _ = s.sock.Write(terminateMessage) // best effort on the way out
+		}
+	}
+	w.loop.Stop()
+}

@@ -98,12 +98,13 @@ func (p *Pooler) pgbouncerCommand(o Options, base string) (*exec.Cmd, error) {
 		return nil, err
 	}
 	ini := fmt.Sprintf(`[databases]
-* = user=postgres host=127.0.0.1 port=%d
+* = host=127.0.0.1 port=%d
 [pgbouncer]
 listen_addr = 127.0.0.1
 listen_port = %d
 unix_socket_dir = %s
-auth_type = any
+auth_type = trust
+auth_file = %s.users
 pool_mode = %s
 default_pool_size = %d
 max_client_conn = 20000
@@ -111,7 +112,11 @@ ignore_startup_parameters = extra_float_digits
 log_connections = 0
 log_disconnections = 0
 log_stats = 0
-`, p.server.Port, p.Port, p.server.SocketDir(), o.Mode, o.PoolSize)
+`, p.server.Port, p.Port, p.server.SocketDir(), base, o.Mode, o.PoolSize)
+	users := "\"postgres\" \"\"\n\"app\" \"\"\n"
+	if err := os.WriteFile(base+".users", []byte(users), 0o644); err != nil {
+		return nil, err
+	}
 	if err := os.WriteFile(base+".ini", []byte(ini), 0o644); err != nil {
 		return nil, err
 	}

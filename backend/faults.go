@@ -70,6 +70,9 @@ type RefusedError struct {
 // newRefused decodes the body of an ErrorResponse.
 func newRefused(body []byte) *RefusedError {
 	e := &RefusedError{Fields: protocol.DecodeError(body)}
+	if !sqlstate(e.Fields.Code) {
+		e.Fields.Code = ""
+	}
 	// Texts are localised, names of C functions are not: these two check the
 	// limits of ALTER ROLE and ALTER DATABASE ... CONNECTION LIMIT.
 	switch string(errorField(body, 'R')) {
@@ -180,6 +183,16 @@ func Unframed(p []byte) error {
 		}}
 	}
 	return &ViolationError{What: fmt.Sprintf("the server's first bytes are not PostgreSQL's protocol: %q", clean(p[:min(len(p), 32)]))}
+}
+
+// sqlstate says whether code is five of 0-9 A-Z.
+func sqlstate(code string) bool {
+	for i := range len(code) {
+		if c := code[i]; (c < '0' || c > '9') && (c < 'A' || c > 'Z') {
+			return false
+		}
+	}
+	return len(code) == 5
 }
 
 func printable(c byte) bool { return c >= ' ' && c < 0x7f }

@@ -1,0 +1,66 @@
+package backend
+
+import (
+	"bytes"
+	"encoding/binary"
+	"testing"
+)
+
+// FuzzLogin feeds a login whatever a server may send: records of type, 16-bit
+// length, body. The word NONCE stands for the nonce the client sent. Nothing
+// panics; an error appends nothing and is final; Done comes once.
+func FuzzLogin(f *testing.F) {
+	pack := func(script ...msg) []byte {
+		var b []byte
+		for _, m := range script {
+			b = append(b, m.typ)
+			b = binary.BigEndian.AppendUint16(b, uint16(len(m.body)))
+			b = append(b, m.body...)
+		}
+		return b
+	}
+	f.Add(pack(okay, status("server_version", "15.4"), keyData, ready))
+	f.Add(pack(notice, auth(authCleartext, ""), okay, keyData, ready))
+	f.Add(pack(auth(authMD5, "abcd"), okay, ready))
+	f.Add(pack(auth(authSASL, "SCRAM-SHA-256\x00\x00"), auth(authSASLContinue, "r=NONCEx,s=c2FsdA==,i=3"), auth(authSASLFinal, "v=AAAA")))
+	f.Add(pack(msg{'v', "\x00\x03\x00\x00\x00\x00\x00\x00"}, auth(authGSS, "")))
+	f.Add(pack(okay, errorResponse("SFATAL", "C53300", "Msorry", "RInitProcess")))
+	f.Add(pack(msg{'E', "Mno end"}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		l := NewLogin(LoginConfig{User: "u", Database: "d", Password: "p", HasPassword: true, Minor: 2, Keys: &KeyCache{}})
+		sent := l.Start(nil)
+		over := false
+		for len(data) >= 3 {
+			typ, n := data[0], int(binary.BigEndian.Uint16(data[1:]))
+			body := data[3:min(len(data), 3+n)]
+			data = data[3+len(body):]
+			if _, nonce, found := bytes.Cut(sent, []byte("r=")); found {
+				body = bytes.ReplaceAll(body, []byte("NONCE"), nonce)
+			}
+			out, step, err := l.Receive(typ, body, nil)
+			if step == Compute {
+				if l.sasl.factors.Iters > 1000 {
+					return // allowed, and too slow for a fuzzer
+				}
+				l.Compute()
+				out, step, err = l.Computed(nil)
+			}
+			switch {
+			case over && err == nil:
+				t.Fatalf("message %q accepted after the end", typ)
+			case err != nil && len(out) > 0:
+				t.Fatalf("sends %q along with %v", out, err)
+			case err != nil:
+				a := AnswerOf(err)
+				if a.Message == "" || !sqlstate(a.Code) {
+					t.Fatalf("no answer for clients: %+v of %v", a, err)
+				}
+			}
+			over = over || err != nil || step == Done
+			sent = append(sent, out...)
+		}
+		if over && l.Params().Len() > maxParams {
+			t.Fatalf("%d parameters", l.Params().Len())
+		}
+	})
+}

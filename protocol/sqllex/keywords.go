@@ -1,0 +1,227 @@
+package sqllex
+
+// begin takes the first word of a statement.
+func (s *statement) begin(k []byte) {
+	s.prev = prevHead
+	switch string(k) {
+	case "select", "values", "table":
+		s.setHead(headSelect, ClassRead)
+		s.prev = prevNone
+	case "insert", "update", "delete", "merge":
+		s.setHead(headOther, ClassWrite)
+		s.prev = prevNone
+	case "with":
+		s.setHead(headWith, ClassRead)
+		s.prev = prevNone
+	case "begin", "start":
+		s.setHead(headBegin, ClassTransaction)
+		s.flags |= Begin
+	case "commit", "end", "rollback", "abort":
+		s.setHead(headEnd, ClassTransaction)
+		s.ends = true
+	case "set":
+		s.setHead(headSet, ClassDefault)
+	case "copy":
+		s.setHead(headCopy, ClassCopy)
+	case "create":
+		s.setHead(headCreate, ClassMaintenance)
+	case "declare":
+		s.setHead(headDeclare, ClassDefault)
+	case "prepare":
+		s.setHead(headPrepare, ClassDefault)
+	case "explain":
+		s.setHead(headExplain, ClassRead)
+		s.explained = true
+	default:
+		s.beginSimple(k)
+		s.prev = prevNone
+	}
+}
+
+// beginSimple is begin for the words after which nothing else matters.
+func (s *statement) beginSimple(k []byte) {
+	class := ClassDefault
+	switch string(k) {
+	case "show", "fetch":
+		class = ClassRead
+	case "savepoint", "release":
+		class = ClassTransaction
+	case "alter", "drop", "truncate", "vacuum", "analyze", "analyse", "cluster", "reindex", "refresh",
+		"grant", "revoke", "comment", "reassign", "security", "import", "checkpoint":
+		class = ClassMaintenance
+	case "reset":
+		s.flags |= SetSession
+	case "listen", "unlisten":
+		s.flags |= Listen
+	case "notify":
+		s.flags |= Notify
+	case "execute":
+		s.flags |= Execute
+	case "deallocate":
+		s.flags |= Deallocate
+	case "discard":
+		s.flags |= Discard
+	case "load":
+		s.flags |= Load
+	case "do", "call":
+		s.flags |= Do
+	}
+	s.setHead(headOther, class)
+}
+
+// further takes a word behind the first that may matter, and what was before it.
+func (s *statement) further(k []byte, p prev) {
+	switch s.head {
+	case headSelect, headWith:
+		s.furtherSelect(k, p)
+	case headCopy:
+		switch {
+		case string(k) == "from":
+			s.prev = prevFrom
+		case p == prevFrom && (string(k) == "stdin" || string(k) == "stdout"):
+			s.flags |= CopyFromStdin
+		}
+	case headBegin:
+		switch {
+		case string(k) == "read":
+			s.prev = prevRead
+		case p == prevRead && string(k) == "only":
+			s.own = ClassRead
+		}
+	case headEnd:
+		s.furtherEnd(k, p)
+	case headSet:
+		s.furtherSet(k, p)
+	case headPrepare:
+		switch {
+		case p == prevHead && string(k) == "transaction":
+			s.ends = true
+			s.prev = prevTransaction
+		case p == prevHead || p == prevTransaction:
+			s.flags |= Prepare
+		}
+	case headCreate:
+		s.furtherCreate(k)
+	case headFunction:
+		s.furtherFunction(k, p)
+	case headDeclare:
+		switch {
+		case string(k) == "with":
+			s.prev = prevWith
+		case p == prevWith && string(k) == "hold":
+			s.flags |= WithHold
+		}
+	case headExplain:
+		s.furtherExplain(k)
+	}
+}
+
+// furtherSelect looks for INTO of a SELECT, and in WITH for what writes.
+func (s *statement) furtherSelect(k []byte, p prev) {
+	switch string(k) {
+	case "insert", "merge":
+		s.prev = prevInsert
+		s.writes(s.head == headWith)
+	case "update", "delete":
+		s.writes(s.head == headWith)
+	case "into":
+		if p != prevInsert {
+			s.prev = prevInto
+			s.writes(true)
+		}
+	case "local", "global":
+		if p == prevInto {
+			s.prev = prevInto
+		}
+	case "temp", "temporary":
+		if p == prevInto {
+			s.flags |= TempTable
+		}
+	}
+}
+
+// writes raises the class of a SELECT or WITH that is run.
+func (s *statement) writes(does bool) {
+	if does && !s.explained {
+		s.own = ClassWrite
+	}
+}
+
+func (s *statement) furtherEnd(k []byte, p prev) {
+	switch string(k) {
+	case "to": // ROLLBACK TO SAVEPOINT
+		s.ends = false
+	case "prepared": // COMMIT PREPARED: of another transaction
+		if p == prevHead {
+			s.ends = false
+		}
+	case "and":
+		s.prev = prevAnd
+	case "no":
+		s.prev = prevNo
+	case "chain":
+		if p == prevAnd {
+			s.flags |= Begin
+		}
+	}
+}
+
+func (s *statement) furtherSet(k []byte, p prev) {
+	if p != prevHead {
+		return
+	}
+	switch string(k) {
+	case "local", "transaction", "constraints":
+		s.prev = prevScope
+	default:
+		s.flags |= SetSession
+	}
+}
+
+// furtherCreate takes the words between CREATE and the kind of object.
+func (s *statement) furtherCreate(k []byte) {
+	switch string(k) {
+	case "or", "replace", "local", "global":
+		return
+	case "temp", "temporary":
+		s.flags |= TempTable
+	case "function", "procedure":
+		s.setHead(headFunction, s.own)
+		return
+	}
+	s.setHead(headOther, s.own)
+}
+
+// furtherFunction keeps the semicolons of a body in SQL from ending the
+// statement: BEGIN ATOMIC … END, with CASE … END inside.
+func (s *statement) furtherFunction(k []byte, p prev) {
+	switch string(k) {
+	case "begin":
+		s.prev = prevBegin
+	case "atomic":
+		if p == prevBegin && s.blocks == 0 {
+			s.blocks = 1
+		}
+	case "case":
+		if s.blocks > 0 {
+			s.blocks++
+		}
+	case "end":
+		s.blocks = max(s.blocks-1, 0)
+	}
+}
+
+// furtherExplain looks for ANALYZE and for the statement that is explained.
+func (s *statement) furtherExplain(k []byte) {
+	switch string(k) {
+	case "analyze", "analyse":
+		s.explained = false
+	case "select", "values", "table", "with", "insert", "update", "delete", "merge",
+		"create", "declare", "execute", "refresh":
+		explained := s.explained
+		s.begin(k)
+		if explained {
+			s.own = ClassRead
+		}
+	}
+}

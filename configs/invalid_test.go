@@ -114,6 +114,8 @@ func TestInvalidValues(t *testing.T) {
 	// texts
 	f("databases", "dbname: 2024", "databases[0].dbname must be a text, not a whole number: put it in quotes")
 	f("databases", `dbname: "a\0b"`, "NUL")
+	f("databases", "dbname: 2024-01-01", "databases[0].dbname must be a text, not a date or other special value")
+	f("databases", "password: !!binary aGk=", "databases[0].password must be a text, not a date or other special value")
 	f("databases", "dbname: "+strings.Repeat("x", 64), "has 64 bytes; at most 63")
 	f("databases", "password_env: my-secret", "must be the name of an environment variable")
 	f("databases", "password_env: NOT_THERE", "names the variable NOT_THERE, which is not set")

@@ -20,12 +20,12 @@ const (
 	intScalar
 	floatScalar
 	boolScalar
-	timeScalar
+	specialScalar
 	rawScalar
 )
 
 func (t scalarType) String() string {
-	return [...]string{"a text", "a whole number", "a fraction", "true or false", "a date or time", "a text"}[t]
+	return [...]string{"a text", "a whole number", "a fraction", "true or false", "a date or other special value", "a text"}[t]
 }
 
 type node struct {

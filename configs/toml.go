@@ -155,7 +155,7 @@ func (b *tomlBuilder) value(v *unstable.Node, place Place, depth int) *node {
 	case unstable.String:
 		n.scalar = textScalar
 	default:
-		n.scalar = timeScalar
+		n.scalar = specialScalar
 	}
 	return n
 }

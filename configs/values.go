@@ -107,7 +107,7 @@ var (
 )
 
 func (o *Option) integer(n *node) (any, error) {
-	if n.scalar == textScalar || n.scalar == boolScalar || n.scalar == timeScalar || !decimal.MatchString(n.text) {
+	if n.scalar == textScalar || n.scalar == boolScalar || n.scalar == specialScalar || !decimal.MatchString(n.text) {
 		if d, err := time.ParseDuration(n.text); err == nil && strings.HasSuffix(o.Key, "_ms") {
 			return nil, fmt.Errorf("must be %s: write %d, not %s", o.expects(), d.Milliseconds(), o.shown(n))
 		}
@@ -134,7 +134,7 @@ func (o *Option) bounded(v int64) (any, error) {
 var units = map[string]int64{"B": 1, "KiB": kib, "MiB": mib, "GiB": gib, "TiB": tib}
 
 func (o *Option) size(n *node) (any, error) {
-	if decimal.MatchString(n.text) && n.scalar != boolScalar && n.scalar != timeScalar {
+	if decimal.MatchString(n.text) && n.scalar != boolScalar && n.scalar != specialScalar {
 		v, err := strconv.ParseInt(strings.ReplaceAll(n.text, "_", ""), 10, 64)
 		if err != nil {
 			v = math.MaxInt64

@@ -129,9 +129,9 @@ func (b *yamlBuilder) scalar(n *node, y *yaml.Node) {
 		n.scalar = floatScalar
 	case "!!bool":
 		n.scalar = boolScalar
-	case "!!timestamp":
-		n.scalar = timeScalar
-	default:
+	case "!!str":
 		n.scalar = textScalar
+	default: // a timestamp, or a tag that would mean more than the text, such as !!binary
+		n.scalar = specialScalar
 	}
 }

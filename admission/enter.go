@@ -98,6 +98,10 @@ func (p *Pool) line(l *loop, r *Route, w *Waiter, change func(routeWord) routeWo
 		if victim == nil {
 			return RouteFull
 		}
+		if mutShedUnlocked {
+			p.mu.Unlock()
+			p.mu.Lock()
+		}
 		r.shed(l, victim)
 		r.enqueue(w)
 		r.count(l.id, Queued)

@@ -73,7 +73,7 @@ func (r *Route) rollback(loop int) {
 func (r *Route) returnQuietly() bool {
 	for {
 		w := routeWord(r.word.load())
-		if w.waiting() > 0 {
+		if w.waiting() > 0 && !mutReturnBlind {
 			return false
 		}
 		if r.word.cas(uint64(w), uint64(w-oneInFlight)) {

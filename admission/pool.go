@@ -190,6 +190,10 @@ func (p *Pool) changeRoute(r *Route, f func(routeWord) routeWord) {
 		if r.word.cas(uint64(old), uint64(updated)) {
 			break
 		}
+		if mutStaleChange {
+			r.word.v.Store(uint64(updated))
+			break
+		}
 	}
 	switch {
 	case old.eligible() == updated.eligible():

@@ -2,13 +2,15 @@
 
 package admission
 
-// simYield parks the running virtual loop until the seeded scheduler picks it again; the simulator sets it. Exactly
-// one virtual loop runs at a time, so it needs no synchronisation.
-var simYield func()
+// simYield parks the running virtual loop until the seeded scheduler picks it again: perhaps, or, when it cannot go on,
+// always. The simulator sets it. Exactly one virtual loop runs at a time, so nothing here needs synchronisation.
+var simYield func(always bool)
 
-func yield() {
+func yield() { pause(false) }
+
+func pause(always bool) {
 	if simYield != nil {
-		simYield()
+		simYield(always)
 	}
 }
 
@@ -16,14 +18,14 @@ func yield() {
 type mutex struct{ held bool }
 
 func (m *mutex) Lock() {
-	yield()
+	pause(false)
 	for m.held {
-		yield()
+		pause(true)
 	}
 	m.held = true
 }
 
 func (m *mutex) Unlock() {
 	m.held = false
-	yield()
+	pause(false)
 }

@@ -1,0 +1,5 @@
+//go:build sim && mut_dead_admits
+
+package admission
+
+func init() { mutDeadAdmits = true }

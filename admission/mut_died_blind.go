@@ -1,0 +1,5 @@
+//go:build sim && mut_died_blind
+
+package admission
+
+func init() { mutDiedBlind = true }

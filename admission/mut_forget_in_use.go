@@ -1,0 +1,5 @@
+//go:build sim && mut_forget_in_use
+
+package admission
+
+func init() { mutForgetInUse = true }

@@ -1,0 +1,5 @@
+//go:build sim && mut_gone_no_return
+
+package admission
+
+func init() { mutGoneNoReturn = true }

@@ -1,0 +1,5 @@
+//go:build sim && mut_no_ask
+
+package admission
+
+func init() { mutNoAsk = true }

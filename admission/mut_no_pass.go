@@ -1,0 +1,5 @@
+//go:build sim && mut_no_pass
+
+package admission
+
+func init() { mutNoPass = true }

@@ -1,0 +1,5 @@
+//go:build sim && mut_pause_ignored
+
+package admission
+
+func init() { mutPauseIgnored = true }

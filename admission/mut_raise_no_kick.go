@@ -1,0 +1,5 @@
+//go:build sim && mut_raise_no_kick
+
+package admission
+
+func init() { mutRaiseNoKick = true }

@@ -1,0 +1,5 @@
+//go:build sim && mut_reclaim_blind
+
+package admission
+
+func init() { mutReclaimBlind = true }

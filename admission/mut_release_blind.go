@@ -1,0 +1,5 @@
+//go:build sim && mut_release_blind
+
+package admission
+
+func init() { mutReleaseBlind = true }

@@ -1,0 +1,5 @@
+//go:build sim && mut_return_blind
+
+package admission
+
+func init() { mutReturnBlind = true }

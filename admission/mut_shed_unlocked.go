@@ -1,0 +1,5 @@
+//go:build sim && mut_shed_unlocked
+
+package admission
+
+func init() { mutShedUnlocked = true }

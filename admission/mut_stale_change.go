@@ -1,0 +1,5 @@
+//go:build sim && mut_stale_change
+
+package admission
+
+func init() { mutStaleChange = true }

@@ -51,6 +51,10 @@ func (t *Tracker) offerCopyIn(typ byte, mayCopy bool) Verdict {
 	case FrontendCopyDone, FrontendCopyFail:
 		t.held = 0
 		t.gate = gateEnded
+		if typ == FrontendCopyDone && t.queue.head().kind == kindExecute {
+			// The Flush behind the Execute was read, and ignored, by the COPY.
+			return ForwardFlush
+		}
 		return Forward
 	case FrontendSync:
 		t.held = min(t.held+1, maxHeldSyncs)

@@ -1,0 +1,284 @@
+package protocol
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// relay joins a Tracker to the model as a pooler would, with every order of
+// events that a network allows.
+type relay struct {
+	t       testing.TB
+	pick    source
+	tracker Tracker
+	server  *model
+	script  []message
+	read    int // messages of the model that were received
+	blocked bool
+	client  []said
+	left    bool
+	log     []string
+}
+
+func newRelay(t testing.TB, pick source) *relay {
+	r := &relay{t: t, pick: pick, server: &model{status: StatusIdle}}
+	r.tracker.Reset()
+	return r
+}
+
+func (r *relay) fatalf(format string, args ...any) {
+	r.t.Helper()
+	for _, l := range r.log {
+		r.t.Log(l)
+	}
+	r.t.Fatalf(format, args...)
+}
+
+func (r *relay) logf(format string, args ...any) {
+	r.log = append(r.log, fmt.Sprintf(format, args...))
+}
+
+func (r *relay) send(c message) { r.server.in = append(r.server.in, c) }
+
+// offer offers the client's next message; false when it cannot.
+func (r *relay) offer() bool {
+	if len(r.script) == 0 || r.blocked {
+		return false
+	}
+	c := r.script[0]
+	if c.await {
+		if !r.server.quiet() || r.read < r.server.pushed {
+			return false
+		}
+		r.script = r.script[1:]
+		return true
+	}
+	v := r.tracker.Offer(c.typ, c.marked)
+	r.logf("> %c %d marked=%v: %d", c.typ, c.id, c.marked, v)
+	switch v {
+	case Forward:
+		r.send(c)
+	case ForwardFlush:
+		r.send(c)
+		r.send(message{typ: FrontendFlush, id: -1})
+	case Hold, Full:
+		r.blocked = true
+		return true
+	}
+	r.script = r.script[1:]
+	return true
+}
+
+// receive takes one message that has left the model's buffer.
+func (r *relay) receive() bool {
+	if r.read == r.server.pushed {
+		return false
+	}
+	m := r.server.out[r.read]
+	r.read++
+	a, err := r.tracker.Receive(m.typ, m.st, []byte(m.code))
+	r.logf("< %c %d %s: %+v %v", m.typ, m.id, m.code, a, err)
+	if err != nil {
+		r.fatalf("received %c: %v", m.typ, err)
+	}
+	if a.Syncs > 0 && r.left {
+		r.fatalf("Syncs of a client that has left")
+	}
+	for range a.Syncs {
+		r.send(message{typ: FrontendSync, id: 0})
+	}
+	if a.Resume {
+		r.blocked = false
+	}
+	if r.blocked && r.tracker.Resume() {
+		r.fatalf("a message may be offered, but no answer said so")
+	}
+	if (m.typ == BackendReadyForQuery) != a.Ready || (a.Ready && a.Status != m.st) {
+		r.fatalf("%c is answered by %+v", m.typ, a)
+	}
+	if !a.Swallow {
+		if m.id < 0 {
+			r.fatalf("%c answers a message of ours", m.typ)
+		}
+		r.client = append(r.client, m)
+	} else if m.id >= 0 && !r.left {
+		r.fatalf("%c of the client's message %d is swallowed", m.typ, m.id)
+	}
+	return true
+}
+
+// settle lets everything happen that happens without the client, in random
+// order, and the client's messages as well while it has some.
+func (r *relay) settle(offers bool) {
+	for {
+		order := r.pick(6)
+		moved := false
+		for i := range 3 {
+			switch (order + i) % 3 {
+			case 0:
+				moved = offers && r.offer()
+			case 1:
+				moved = r.server.step()
+			case 2:
+				moved = r.receive()
+			}
+			if moved {
+				break
+			}
+		}
+		r.check()
+		if !moved {
+			return
+		}
+	}
+}
+
+// check compares what the tracker says with what the model knows.
+func (r *relay) check() {
+	if r.server.dead {
+		return
+	}
+	more := !r.server.quiet() || r.read < r.server.pushed
+	if !more && r.tracker.Busy() {
+		r.fatalf("the server has nothing to say, but the tracker says it is busy")
+	}
+	if r.tracker.Idle() && (r.server.running != nil || r.server.skip || r.read < len(r.server.out)) {
+		r.fatalf("the tracker says idle, the server is not")
+	}
+}
+
+// same fails unless the client got what it would have got from PostgreSQL.
+func (r *relay) same(script []message, whole bool) {
+	want := direct(script).out
+	got := r.client
+	for _, m := range r.server.out[r.read:] {
+		if m.id >= 0 {
+			got = append(got, m)
+		}
+	}
+	if !whole && len(got) < len(want) {
+		want = want[:len(got)]
+	}
+	if len(got) != len(want) {
+		r.fatalf("the client got %d messages, %d from PostgreSQL: %v, want %v", len(got), len(want), got, want)
+	}
+	for i := range got {
+		g, w := got[i], want[i]
+		if g.id == 0 {
+			g.id = w.id // a Sync that was held
+		}
+		if g != w {
+			r.fatalf("message %d is %v, from PostgreSQL %v", i, g, w)
+		}
+	}
+}
+
+// clients lets several clients use one backend one after the other; each may
+// leave at any point.
+func clients(t testing.TB, name string, pick source, n int) {
+	r := newRelay(t, pick)
+	r.logf("%s", name)
+	for range n {
+		script := makeScript(pick)
+		r.script, r.client, r.left, r.blocked = script, nil, false, false
+		r.server.out, r.server.pushed, r.read = nil, 0, 0
+		if pick(3) == 0 {
+			r.logf("injected")
+			inject(r)
+		}
+		leaves := pick(3) == 0
+		if leaves {
+			for range pick(40) {
+				switch pick(3) {
+				case 0:
+					r.offer()
+				case 1:
+					r.server.step()
+				case 2:
+					r.receive()
+				}
+			}
+			r.same(script, false)
+		} else {
+			r.settle(true)
+			if r.server.dead {
+				r.same(script, true)
+				return
+			}
+			if len(r.script) > 0 {
+				r.fatalf("stuck with %d messages to send", len(r.script))
+			}
+			r.same(script, true)
+			if owed := r.tracker.ReadyOwed(); owed != 0 {
+				r.fatalf("nothing is to come, ReadyOwed says %d", owed)
+			}
+		}
+		if !recoverBackend(r) {
+			return
+		}
+	}
+}
+
+func inject(r *relay) {
+	r.tracker.Inject(FrontendQuery)
+	r.send(message{typ: FrontendQuery, id: -1, statements: []statement{{does: doesRows, count: 1}, {does: doesTag}}})
+}
+
+// recoverBackend: the client is gone; the backend comes back, or is lost.
+func recoverBackend(r *relay) bool {
+	r.left, r.blocked = true, false
+	r.tracker.Orphan()
+	out := r.tracker.Recover(nil)
+	r.logf("recover %q", out)
+	for len(out) > 0 {
+		typ, size, err := PeekFrontend(out)
+		if err != nil {
+			r.fatalf("recover: %v", err)
+		}
+		r.send(message{typ: typ, id: -1})
+		out = out[size:]
+	}
+	if again := r.tracker.Recover(nil); len(again) != 0 {
+		r.fatalf("a second Recover sends %q", again)
+	}
+	r.settle(false)
+	if r.server.dead {
+		return false
+	}
+	if r.tracker.Owed() != 0 || r.tracker.Status() != r.server.status {
+		r.fatalf("after recovery %d answers are owed, status %c", r.tracker.Owed(), r.tracker.Status())
+	}
+	if r.server.status != StatusIdle {
+		r.tracker.Inject(FrontendQuery)
+		r.send(message{typ: FrontendQuery, id: -1, statements: []statement{{does: doesUnblock}}})
+		r.settle(false)
+	}
+	if !r.tracker.Idle() || r.server.running != nil || r.server.skip {
+		r.fatalf("the backend does not come back")
+	}
+	return true
+}
+
+func TestTrackerAgainstModel(t *testing.T) {
+	const seeds = 4000
+	for seed := range uint64(seeds) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		clients(t, fmt.Sprintf("seed %d", seed), rng.IntN, 3)
+	}
+}
+
+// FuzzTracker takes script, order of events and departures from the input.
+func FuzzTracker(f *testing.F) {
+	f.Add([]byte("a client that does nothing special"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		clients(t, "", func(n int) int {
+			if len(data) == 0 {
+				return 0
+			}
+			b := data[0]
+			data = data[1:]
+			return int(b) % n
+		}, 3)
+	})
+}

@@ -70,7 +70,11 @@ func (c *checker) distinct(where string, entries []entry) []entry {
 	var kept []entry
 	for _, e := range entries {
 		if at, twice := first[e.key]; twice {
-			c.problem(e.place, "%s is written twice in %s, first on line %d: keep one", show(e.key), where, at.Line)
+			before := ""
+			if at.Line > 0 {
+				before = fmt.Sprintf(", first on line %d", at.Line)
+			}
+			c.problem(e.place, "%s is written twice in %s%s: keep one", show(e.key), where, before)
 			continue
 		}
 		first[e.key] = e.place

@@ -38,9 +38,6 @@ func (h Host) String() string {
 	return dir + ":" + port
 }
 
-// MarshalText is String, for encoders.
-func (h Host) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
-
 // UnmarshalText is ParseHost, for decoders.
 func (h *Host) UnmarshalText(text []byte) error {
 	parsed, err := ParseHost(string(text))

@@ -179,6 +179,8 @@ func TestInvalidFiles(t *testing.T) {
 		bomb += name + ": &" + name + " [" + strings.Repeat("*"+previous+",", 10) + "]\n"
 	}
 	f(write(t, "bomb.yaml", bomb), "bomb.yaml:")
+	f(write(t, "deep.toml", "a = "+strings.Repeat("[", maxFile/2)), "deep.toml:1:")
+	f(write(t, "many.toml", "a = ["+strings.Repeat("1,", maxNodes+1)+"]"), "many.toml:1:200002: too much: at most 100000 values")
 	f(write(t, "deep.yaml", strings.Repeat("[", 100)+strings.Repeat("]", 100)), "deep.yaml:1:")
 }
 
@@ -201,6 +203,32 @@ func TestInvalidEnvironment(t *testing.T) {
 		"environment PG_KINETIC_SERVER__LISTEN: server.listen is not valid JSON",
 		"environment PG_KINETIC_USERS: users is not valid JSON at byte",
 	})
+}
+
+func TestListsInTheEnvironment(t *testing.T) {
+	c, _ := mustLoad(t, "", []string{
+		`PG_KINETIC_DATABASES=[{"name":"a","max_clients":5,"startup_parameters":{"b":"c"},"hosts":["/tmp"]},{"name":"b"}]`,
+		`PG_KINETIC_USERS=[]`,
+	}, nil)
+	if len(c.Databases) != 2 || *c.Databases[0].MaxClients != 5 || c.Databases[0].StartupParameters["b"] != "c" || c.Databases[1].Host().Address != "127.0.0.1:5432" {
+		t.Errorf("databases: %+v", c.Databases)
+	}
+	f := func(text, want string) {
+		t.Helper()
+		_, _, problems := Load("", []string{"PG_KINETIC_DATABASES=" + text}, nil)
+		expectProblems(t, problems, []string{"environment PG_KINETIC_DATABASES: " + want})
+	}
+	f(`{"name":"a"}`, "databases must be a list of entries, not a mapping")
+	f(`null`, "databases must be a list of entries, not nothing")
+	f(`["a"]`, "databases[0] must be a mapping of settings, not a text")
+	f(`[{"name":"a","max_clients":1.5}]`, "databases[0].max_clients must be a whole number")
+	f(`[{"name":"a","max_clients":true}]`, "databases[0].max_clients must be a whole number")
+	f(`[{"name":"a","max_clients":null}]`, "databases[0].max_clients has no value")
+	f(`[{"name":"a","max_clients":1,"max_clients":2}]`, `"max_clients" is written twice in databases[0]: keep one`)
+	f(`[{"name":"a"}] x`, "databases is not valid JSON at byte 16")
+	f("", "databases is not valid JSON at byte 0")
+	f(strings.Repeat("[", 50)+strings.Repeat("]", 50), "databases is too much")
+	f("["+strings.Repeat("1,", maxNodes)+"1]", "databases is too much")
 }
 
 func TestInvalidFlags(t *testing.T) {

@@ -55,9 +55,6 @@ type Problem struct {
 // String returns "place: message"; for a file that is file:line:col: message.
 func (p Problem) String() string { return p.Place.String() + ": " + p.Message }
 
-// Error is String, so that a Problem can travel as an error.
-func (p Problem) Error() string { return p.String() }
-
 // Origins tells for each setting where its value came from. It is made by Load and read-only afterwards.
 type Origins struct {
 	places map[string]Place

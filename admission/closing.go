@@ -65,13 +65,14 @@ func (c *Controller) Died(loop int, now int64, p *Place) {
 }
 
 // EachIdle calls f for the pool's idle places on loop, oldest first, until f answers false. f may take, or tell the
-// death of, the place that it is called with, and no other.
+// death of, the place that it is called with, whatever that sets going; it must not call EachIdle for the same pool.
 func (p *Pool) EachIdle(loop int, f func(*Place) bool) {
-	for pl := p.idle[loop].tail; pl != nil; {
-		older := pl
-		pl = pl.prev
-		if !f(older) {
-			return
+	idle := &p.idle[loop]
+	for idle.cursor = idle.tail; idle.cursor != nil; {
+		pl := idle.cursor
+		idle.cursor = pl.prev
+		if !f(pl) {
+			idle.cursor = nil
 		}
 	}
 }

@@ -19,4 +19,5 @@ const (
 	mutStaleChange  = false // a limit is stored over a word that changed meanwhile
 	mutDiedBlind    = false // a dead idle backend is dropped although it was promised to somebody
 	mutNoPass       = false // a freed place of a full host is not passed to the pool that waits for one
+	mutHomeRecycles = false // an ask that comes home ends a waiter whose grant still travels
 )

@@ -18,4 +18,5 @@ var (
 	mutStaleChange  bool
 	mutDiedBlind    bool
 	mutNoPass       bool
+	mutHomeRecycles bool
 )

@@ -74,6 +74,7 @@ type idleList struct {
 	head, tail *Place
 	n          int32
 	published  atomic.Int32 // n, for the other loops
+	cursor     *Place       // the next one of EachIdle
 	_          [32]byte     // one cache line per loop
 }
 
@@ -91,6 +92,9 @@ func (l *idleList) push(p *Place) {
 }
 
 func (l *idleList) remove(p *Place) {
+	if l.cursor == p {
+		l.cursor = p.prev
+	}
 	if p.prev == nil {
 		l.head = p.next
 	} else {

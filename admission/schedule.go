@@ -170,7 +170,7 @@ func (l *loop) welcome(w *Waiter) {
 	p := w.Route.pool
 	p.mu.Lock()
 	w.abroad = false
-	gone := w.state == waiterGone && w.place == nil // else its grant is still to arrive
+	gone := w.state == waiterGone && (w.place == nil || mutHomeRecycles) // else its grant is still to arrive
 	if w.state == waiterClaim {
 		l.ask(w)
 	}

@@ -4,6 +4,7 @@ package admission
 
 import (
 	"flag"
+	"fmt"
 	"testing"
 )
 
@@ -88,25 +89,30 @@ func (w *world) housekeep(v *vloop, every int64) {
 		w.c.Tick(v.id, w.now)
 		w.c.Trim(v.id, w.now)
 		for _, p := range w.pools {
-			p.EachIdle(v.id, func(pl *Place) bool {
-				switch {
-				case w.chance(w.opt.dieIdle * .2):
-					delete(w.places, pl)
-					w.c.Died(v.id, w.now, pl)
-				case w.chance(w.opt.sweep*.2) && w.c.TakeIdle(v.id, w.now, pl):
-					v.Close(pl)
-				}
-				return true
-			})
+			w.sweep(v, p)
 		}
 		w.housekeep(v, every)
+	})
+}
+
+// sweep loses and closes some idle backends.
+func (w *world) sweep(v *vloop, p *simPool) {
+	p.EachIdle(v.id, func(pl *Place) bool {
+		switch {
+		case w.chance(w.opt.dieIdle * .2):
+			delete(w.places, pl)
+			w.c.Died(v.id, w.now, pl)
+		case w.chance(w.opt.sweep*.2) && w.c.TakeIdle(v.id, w.now, pl):
+			v.Close(pl)
+		}
+		return true
 	})
 }
 
 // operate is the operator: one random act after another until w.opt.until; then everything is resumed.
 func (w *world) operate() {
 	loop := w.rnd.IntN(len(w.loops))
-	w.at(loop, w.upTo(int64(float64(100*ms)/w.opt.admin)), func() {
+	w.at(loop, w.upTo(int64(float64(100*ms)/max(w.opt.admin, .05))), func() {
 		if w.now < w.opt.until {
 			w.act(loop)
 			w.operate()
@@ -264,6 +270,8 @@ func simulate(seed uint64, long int) (steps int, broken any) {
 		steps = w.steps
 		if broken = recover(); broken == nil {
 			w.close()
+		} else if *simSeed != 0 {
+			fmt.Print(w.dump())
 		}
 		simYield = nil
 	}()

@@ -1,0 +1,5 @@
+//go:build sim && mut_home_recycles
+
+package admission
+
+func init() { mutHomeRecycles = true }

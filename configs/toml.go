@@ -2,6 +2,7 @@ package configs
 
 import (
 	"errors"
+	"sort"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
@@ -11,7 +12,7 @@ import (
 // parseTOML turns a TOML document into nodes. The syntax tree gives every value its place, the decoder afterwards judges
 // what the tree does not (a table written twice, a table over a value), so that both kinds of mistakes are told together.
 func parseTOML(data []byte, base Place) (*node, []Problem) {
-	b := tomlBuilder{base: base}
+	b := tomlBuilder{base: base, lines: lineStarts(data)}
 	b.parser.Reset(data)
 	root := &node{place: base, kind: mapNode}
 	table := root
@@ -41,15 +42,27 @@ func parseTOML(data []byte, base Place) (*node, []Problem) {
 type tomlBuilder struct {
 	parser   unstable.Parser
 	base     Place
+	lines    []int // the offset at which each line begins; the parser's own Shape counts lines from the start each time
 	nodes    int
 	problems []Problem
 }
 
 func (b *tomlBuilder) place(n *unstable.Node) Place {
 	p := b.base
-	start := b.parser.Shape(n.Raw).Start
-	p.Line, p.Col = start.Line, start.Column
+	at := int(n.Raw.Offset)
+	p.Line = sort.Search(len(b.lines), func(i int) bool { return b.lines[i] > at })
+	p.Col = 1 + at - b.lines[p.Line-1]
 	return p
+}
+
+func lineStarts(data []byte) []int {
+	starts := []int{0}
+	for i, c := range data {
+		if c == '\n' {
+			starts = append(starts, i+1)
+		}
+	}
+	return starts
 }
 
 func (b *tomlBuilder) syntax(err error) Problem {

@@ -104,10 +104,10 @@ func TestAcceptorListensOnAllAddresses(t *testing.T) {
 }
 
 // TestAcceptorSpreadsByLoad: with one loop already busy the other one gets the
-// clients until both have the same number, also in a burst that is accepted in
-// one turn, before any loop has counted its new sockets.
+// clients until both have the same number, also in a burst that is accepted
+// before any loop has counted its new sockets, and which takes several turns.
 func TestAcceptorSpreadsByLoad(t *testing.T) {
-	const head, burst = 5, 25
+	const head, burst = 5, 2*acceptsPerTurn + 5
 	a := echoServer(t, AcceptorOptions{Addresses: []string{"127.0.0.1:0"}}, 2)
 	loops := a.opts.Loops
 	for range head {

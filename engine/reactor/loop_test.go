@@ -317,6 +317,24 @@ func TestTimersFire(t *testing.T) {
 	}
 }
 
+// TestManyTimersOfOneTick: more than one Advance looks at.
+func TestManyTimersOfOneTick(t *testing.T) {
+	const timers = 5000
+	l := startLoop(t)
+	r := ring{make(chan int64, timers), l.Now}
+	on(t, l, func() {
+		at := l.Now() + 1
+		for range timers {
+			l.Wheel().Schedule(newTimer(r), at)
+		}
+	})
+	for range timers {
+		if await(t, r.ch, "all timers") < 0 {
+			t.Fatal("a timer was told another time than the loop's")
+		}
+	}
+}
+
 // TestTimerfdIsDisarmedAfterASecondOfNothing drives the ticks by hand.
 func TestTimerfdIsDisarmedAfterASecondOfNothing(t *testing.T) {
 	l, err := NewLoop(0, LoopOptions{})

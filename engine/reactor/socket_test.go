@@ -371,6 +371,45 @@ func TestMoveWithBytesPending(t *testing.T) {
 	}
 }
 
+// TestMoveWithOutputPending: the next loop reports the room that comes.
+func TestMoveWithOutputPending(t *testing.T) {
+	for _, network := range networks {
+		a, b := startLoop(t), startLoop(t)
+		fd, peer := pair(t, network)
+		var out Chain
+		sent := make(chan struct{})
+		s := add(t, a, fd, network == "unix", handlerFunc(func(s *Socket, ev Events) {
+			if ev&Writable == 0 || out.Len() == 0 {
+				return
+			}
+			if _, err := out.WriteTo(s); err != nil {
+				t.Error(err)
+			}
+			if out.Len() == 0 {
+				close(sent)
+			}
+		}))
+		const size = 8 << 20
+		on(t, a, func() {
+			p := make([]byte, size)
+			pattern(p, 0)
+			out.Append(a, p)
+			if _, err := out.WriteTo(s); err != nil || out.Len() == 0 {
+				t.Errorf("%s: %d bytes left, %v", network, out.Len(), err)
+			}
+			s.WantWrite(true)
+			s.Detach()
+		})
+		on(t, b, func() {
+			if err := b.Attach(s); err != nil {
+				t.Error(err)
+			}
+		})
+		readPattern(t, peer, size, 100_000)
+		await(t, sent, "the rest to be written")
+	}
+}
+
 // TestUnixWriteEvents: a Unix socket reports Writable only while output is
 // pending, and then also when room came before it was asked for.
 func TestUnixWriteEvents(t *testing.T) {

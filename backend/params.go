@@ -28,6 +28,7 @@ type Params struct {
 type param struct {
 	name        string
 	value, base []byte
+	settable    bool
 }
 
 // Set records a ParameterStatus and says whether it changed a value. What
@@ -58,6 +59,7 @@ func (p *Params) put(name, value []byte) (changed, kept bool) {
 		return false, false
 	}
 	e := param{name: internName(name), value: bytes.Clone(value), base: bytes.Clone(value)}
+	e.settable = Settable(e.name)
 	p.entries = append(p.entries, e)
 	p.bytes += len(name) + len(value)
 	p.gen++
@@ -73,6 +75,9 @@ func (p *Params) At(i int) (name string, value, base []byte) {
 	e := &p.entries[i]
 	return e.name, e.value, e.base
 }
+
+// SettableAt is Settable of the i-th parameter's name.
+func (p *Params) SettableAt(i int) bool { return p.entries[i].settable }
 
 // Rebase makes the i-th parameter's value its base.
 func (p *Params) Rebase(i int) {

@@ -86,7 +86,7 @@ func (a *Applied) Confirm(reported *backend.Params) {
 // settings, so both connections must be closed.
 func (a *Applied) Failed() { a.pending = nil }
 
-// Cleared records that DISCARD ALL (or RESET ALL with the identity reset)
+// Cleared records that DISCARD ALL (or RESET ALL with the role and session user reset)
 // succeeded: nothing of any client holds.
 func (a *Applied) Cleared(reported *backend.Params) {
 	a.profile, a.pending = empty, nil
@@ -102,11 +102,12 @@ func (a *Applied) rebase(reported *backend.Params) {
 	a.gen = reported.Gen()
 }
 
-// appendDifference appends the statements. Where an identity (role,
-// session_authorization) is or will be in force, it is put off first and on
-// last, so that everything else is set by the user that logged in.
+// appendDifference appends the statements. Where a role is or will be in force,
+// it is put off first and on last, so that everything else is set by the user
+// that logged in.
 func appendDifference(dst []byte, current, want *Profile, reported *backend.Params) []byte {
-	if !current.identity && !want.identity {
+	had, role := current.find("role"), want.find("role")
+	if had == nil && role == nil {
 		if identityStrayed(reported) {
 			dst = appendIdentityReset(dst)
 		}
@@ -116,31 +117,17 @@ func appendDifference(dst []byte, current, want *Profile, reported *backend.Para
 	dst = appendIdentityReset(dst)
 	body := len(dst)
 	dst = appendSettings(dst, current, want, reported)
-	if len(dst) == body && sameIdentity(current, want) {
+	if len(dst) == body && had != nil && role != nil && had.value == role.value {
 		return dst[:start]
 	}
-	for _, name := range [...]string{"session_authorization", "role"} {
-		if it := want.find(name); it != nil {
-			dst = append(dst, it.set...)
-		}
+	if role != nil {
+		dst = append(dst, role.set...)
 	}
 	return dst
 }
 
 func appendIdentityReset(dst []byte) []byte {
-	dst = appendReset(dst, "role")
-	return appendReset(dst, "session_authorization")
-}
-
-func sameIdentity(a, b *Profile) bool {
-	for _, name := range [...]string{"session_authorization", "role"} {
-		av, aHas := a.Get(name)
-		bv, bHas := b.Get(name)
-		if av != bv || aHas != bHas {
-			return false
-		}
-	}
-	return true
+	return append(dst, `RESET "role";RESET "session_authorization";`...)
 }
 
 // identityStrayed says whether the reports show a role or session user that no
@@ -155,14 +142,14 @@ func identityStrayed(reported *backend.Params) bool {
 	return false
 }
 
-// appendSettings appends what differs apart from the identity. A parameter that
+// appendSettings appends what differs apart from the role. A parameter that
 // the server reports is compared by its report; of the others the profiles tell.
 func appendSettings(dst []byte, current, want *Profile, reported *backend.Params) []byte {
 	for i := range reported.Len() {
-		name, value, base := reported.At(i)
-		if !backend.Settable(name) {
+		if !reported.SettableAt(i) {
 			continue
 		}
+		name, value, base := reported.At(i)
 		if it := want.find(name); it != nil {
 			if it.value != string(value) {
 				dst = append(dst, it.set...)
@@ -173,13 +160,13 @@ func appendSettings(dst []byte, current, want *Profile, reported *backend.Params
 	}
 	for i := range current.items {
 		name := current.items[i].name
-		if want.find(name) == nil && !reportedOrIdentity(reported, name) {
+		if want.find(name) == nil && !elsewhere(reported, name) {
 			dst = appendReset(dst, name)
 		}
 	}
 	for i := range want.items {
 		it := &want.items[i]
-		if reportedOrIdentity(reported, it.name) {
+		if elsewhere(reported, it.name) {
 			continue
 		}
 		if had := current.find(it.name); had == nil || had.value != it.value {
@@ -189,10 +176,9 @@ func appendSettings(dst []byte, current, want *Profile, reported *backend.Params
 	return dst
 }
 
-func reportedOrIdentity(reported *backend.Params, name string) bool {
-	if isIdentity(name) {
-		return true
-	}
+// elsewhere says whether a setting of a profile is dealt with by report or, as
+// the role, on its own.
+func elsewhere(reported *backend.Params, name string) bool {
 	_, ok := reported.Get(name)
-	return ok
+	return ok || name == "role"
 }

@@ -11,7 +11,7 @@ import (
 // documentation, "Character Set Support", and the further spellings that
 // pg_char_to_encoding accepts; a test compares both with a real server).
 var encodingAliases = buildAliases(map[string]string{
-	"BIG5":           "big5 mskanji950 win950 windows950",
+	"BIG5":           "big5 win950 windows950",
 	"EUC_CN":         "euccn",
 	"EUC_JIS_2004":   "eucjis2004",
 	"EUC_JP":         "eucjp",

@@ -125,8 +125,9 @@ func (s *setting) judgeHere(server *backend.Snapshot, v *Verdicts, now int64) er
 // Profile returns the judged settings, after Decide said ready.
 func (j *Judge) Profile() *Profile { return j.applied }
 
-// Unapplied calls f with the name of each setting that PostgreSQL takes only
-// at connection start: accepted without effect, worth one log line.
+// Unapplied calls f with the name of each setting that was accepted without
+// effect, because PostgreSQL takes it only at connection start, or knows no
+// effect of it there either: worth one log line.
 func (j *Judge) Unapplied(f func(name string)) {
 	for i := range j.settings {
 		if j.settings[i].verdict.kind == unapplied {
@@ -203,6 +204,10 @@ func probeVerdict(s protocol.Param, row []byte, failure *SettingError) (verdict,
 			return verdict{kind: refused, refusal: failure}, nil
 		}
 		return verdict{}, failure
+	}
+	if s.Name == "session_authorization" {
+		// Checked at startup, and then overridden by the login's own user.
+		return verdict{kind: unapplied}, nil
 	}
 	if isASCII(s.Value) {
 		return verdict{kind: accepted, value: string(row)}, nil

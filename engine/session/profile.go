@@ -20,9 +20,6 @@ import (
 // settings is comparing pointers. Any loop may read it.
 type Profile struct {
 	items []item
-	// identity: role or session_authorization is among the settings, so the
-	// others must be set before and reset after it.
-	identity bool
 	// pipelined: setting them cannot fail once it went well, so a client's
 	// first message may follow the batch without waiting for its end.
 	pipelined bool
@@ -93,7 +90,6 @@ func newProfile(sorted []protocol.Param) *Profile {
 	p := &Profile{pipelined: true, items: make([]item, len(sorted))}
 	for i, s := range sorted {
 		p.items[i] = item{name: s.Name, value: s.Value, set: string(appendSet(nil, s.Name, s.Value))}
-		p.identity = p.identity || isIdentity(s.Name)
 		p.pipelined = p.pipelined && cannotFail(s.Name, s.Value)
 	}
 	return p
@@ -134,10 +130,6 @@ func equalFold(lower, name string) bool {
 		}
 	}
 	return true
-}
-
-func isIdentity(name string) bool {
-	return name == "role" || name == "session_authorization"
 }
 
 // cannotFail says whether setting a parameter to a value that PostgreSQL has

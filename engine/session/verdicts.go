@@ -22,7 +22,7 @@ type kind uint8
 const (
 	unknown   kind = iota
 	accepted       // value is the canonical one
-	unapplied      // PostgreSQL takes it at connection start only (55P02): accepted, not applied
+	unapplied      // accepted, not applied: PostgreSQL takes it at connection start only (55P02)
 	refused        // refusal tells why
 )
 

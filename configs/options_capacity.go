@@ -6,6 +6,7 @@ package configs
 const (
 	allScopes   = ScopeProcess | ScopeDatabase | ScopeUser
 	maxPermits  = 65535
+	maxPlaces   = 16383 // what admission can count in one pool
 	maxWaiters  = 1_000_000
 	minBuffer   = 32 * kib // a small message (16 KiB) is forwarded only when whole, and another may be behind it
 	maxBuffer   = gib
@@ -26,7 +27,7 @@ var capacityOptions = []Option{
 		Doc: "Requests that may wait in the whole process. One more is refused at once",
 	},
 	{
-		Section: sectionCapacity, Key: "pool_max_size", Kind: KindInt, Default: 20, Min: 1, Max: maxPermits, Scope: allScopes,
+		Section: sectionCapacity, Key: "pool_max_size", Kind: KindInt, Default: 20, Min: 1, Max: maxPlaces, Scope: allScopes,
 		Doc: "Backends of one pool; `max_backends` bounds them too",
 	},
 	{

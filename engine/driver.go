@@ -11,12 +11,14 @@ import (
 )
 
 // mail is the inbox of admission's messages from other loops: a stack that any
-// worker pushes on and the owner takes whole. The reactor's message wake lies in
-// the loop's mailbox exactly while the stack may be non-empty.
+// worker pushes on and the owner takes whole. Who pushes onto the empty stack
+// posts wake; the owner takes the stack exactly once for each wake that arrives,
+// so wake is never posted while it is still queued.
 type mail struct {
-	head atomic.Pointer[admission.Message]
-	wake reactor.Message
-	rest *admission.Message // taken, not yet handled; owner only
+	head  atomic.Pointer[admission.Message]
+	wake  reactor.Message
+	woken bool               // owner: a wake has arrived, its stack is not taken yet
+	rest  *admission.Message // owner: taken, not yet handled
 }
 
 // mailPerTurn bounds what one turn handles.
@@ -37,10 +39,11 @@ func (w *worker) Post(to int, m *admission.Message) {
 	}
 }
 
-// takeMail handles admission's messages, oldest first.
+// takeMail handles admission's messages, oldest first, a bounded number.
 func (w *worker) takeMail() {
 	for range mailPerTurn {
-		if w.mail.rest == nil {
+		if w.mail.rest == nil && w.mail.woken {
+			w.mail.woken = false
 			w.mail.rest = reverse(w.mail.head.Swap(nil))
 		}
 		m := w.mail.rest

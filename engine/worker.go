@@ -83,6 +83,7 @@ func (w *worker) accept(a *reactor.Accepted) {
 func (w *worker) onMessage(m *reactor.Message) {
 	switch m.Kind {
 	case msgMail:
+		w.mail.woken = true
 		w.takeMail()
 	case msgCancel:
 		w.cancelFor(m.Ref.(*cancelRequest))

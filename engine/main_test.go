@@ -1,0 +1,9 @@
+package engine_test
+
+import (
+	"testing"
+
+	"pgkinetic/internal/pgtest"
+)
+
+func TestMain(m *testing.M) { pgtest.Main(m) }

@@ -12,17 +12,18 @@ import (
 func TestVanishingClients(t *testing.T) {
 	s := database(t)
 	su := connect(t, s)
+	clean := untouched(t, s)
 	p := pooler.Start(t, s, pooler.Options{PoolSize: 1, Flags: []string{"--capacity.checkout-timeout-ms=20000"}})
 	for _, d := range load(t) {
 		t.Run(d.Name, func(t *testing.T) {
 			su.prepare(t, d)
-			backend := probe(t, p, 1)
+			backend := probe(t, p, clean, 1)
 			for _, cut := range d.Cuts() {
 				if err := d.RunCut(p.Addr(), cut); err != nil {
 					t.Errorf("cut %+v: %v", cut, err)
 				}
 				su.prepare(t, d)
-				next := probe(t, p, 3)
+				next := probe(t, p, clean, 3)
 				// The server itself ends a session that breaks the protocol.
 				if next != backend && !d.Large(cut) && !d.Lenient && p.Target == pooler.Kinetic {
 					t.Errorf("cut %+v cost a login: backend %s became %s", cut, backend, next)
@@ -32,7 +33,7 @@ func TestVanishingClients(t *testing.T) {
 					t.Fatalf("after cut %+v", cut)
 				}
 			}
-			probe(t, p, 200)
+			probe(t, p, clean, 200)
 			sessions(t, s, p)
 		})
 	}

@@ -27,12 +27,15 @@ const (
 // Invariants: profile's settings hold on the backend, and every other parameter
 // has its base value, as far as the server reports it and as of the report
 // counted by gen; pending is set from the moment a batch is sent until
-// Confirm, Failed or Cleared. A batch is one simple Query, hence one
-// transaction: it holds as a whole or not at all.
+// Confirm, Failed, Cleared or Uncertain; uncertain means that nothing is known
+// of what holds, and that the next batch therefore begins with RESET ALL. A
+// batch is one simple Query, hence one transaction: it holds as a whole or not
+// at all.
 type Applied struct {
-	profile *Profile // nil: empty
-	pending *Profile
-	gen     uint32
+	profile   *Profile // nil: empty
+	pending   *Profile
+	gen       uint32
+	uncertain bool
 }
 
 // Profile returns the profile whose settings hold.
@@ -54,13 +57,17 @@ func (a *Applied) Pending() bool { return a.pending != nil }
 // beyond the growth of dst.
 func (a *Applied) Batch(dst []byte, want *Profile, reported *backend.Params) (out []byte, plan Plan) {
 	current := a.Profile()
-	if current == want && a.gen == reported.Gen() {
+	if current == want && a.gen == reported.Gen() && !a.uncertain {
 		return dst, Nothing
 	}
 	start := len(dst)
 	dst = append(dst, protocol.FrontendQuery, 0, 0, 0, 0)
 	body := len(dst)
-	dst = appendDifference(dst, current, want, reported)
+	if a.uncertain {
+		dst = appendAll(dst, want)
+	} else {
+		dst = appendDifference(dst, current, want, reported)
+	}
 	if len(dst) == body {
 		a.profile, a.gen = want, reported.Gen()
 		return dst[:start], Nothing
@@ -68,7 +75,7 @@ func (a *Applied) Batch(dst []byte, want *Profile, reported *backend.Params) (ou
 	dst = append(dst, 0)
 	binary.BigEndian.PutUint32(dst[start+1:], uint32(len(dst)-start-1))
 	a.pending = want
-	if current.pipelined && want.pipelined {
+	if current.pipelined && want.pipelined && !a.uncertain {
 		return dst, Pipeline
 	}
 	return dst, Await
@@ -77,7 +84,7 @@ func (a *Applied) Batch(dst []byte, want *Profile, reported *backend.Params) (ou
 // Confirm records that the batch under way succeeded. What the server reports
 // now for parameters outside the profile is their base.
 func (a *Applied) Confirm(reported *backend.Params) {
-	a.profile, a.pending = a.pending, nil
+	a.profile, a.pending, a.uncertain = a.pending, nil, false
 	a.rebase(reported)
 }
 
@@ -89,9 +96,13 @@ func (a *Applied) Failed() { a.pending = nil }
 // Cleared records that DISCARD ALL (or RESET ALL with the role and session user reset)
 // succeeded: nothing of any client holds.
 func (a *Applied) Cleared(reported *backend.Params) {
-	a.profile, a.pending = empty, nil
+	a.profile, a.pending, a.uncertain = empty, nil, false
 	a.rebase(reported)
 }
+
+// Uncertain records that it is not known what holds: a batch was under way when
+// its outcome was lost, or somebody's own SQL ran as the clean-up.
+func (a *Applied) Uncertain() { a.profile, a.pending, a.uncertain = empty, nil, true }
 
 func (a *Applied) rebase(reported *backend.Params) {
 	for i := range reported.Len() {
@@ -100,6 +111,20 @@ func (a *Applied) rebase(reported *backend.Params) {
 		}
 	}
 	a.gen = reported.Gen()
+}
+
+// appendAll appends the statements that make want hold whatever held before.
+func appendAll(dst []byte, want *Profile) []byte {
+	dst = append(appendIdentityReset(dst), "RESET ALL;"...)
+	for i := range want.items {
+		if want.items[i].name != "role" {
+			dst = append(dst, want.items[i].set...)
+		}
+	}
+	if role := want.find("role"); role != nil {
+		dst = append(dst, role.set...)
+	}
+	return dst
 }
 
 // appendDifference appends the statements. Where a role is or will be in force,

@@ -155,6 +155,22 @@ func TestBatchFailed(t *testing.T) {
 	c.become(want, Await, `SET "my"."own"=E'1';`)
 }
 
+func TestBatchOfUncertainBackend(t *testing.T) {
+	c := newConn(t, "TimeZone", "UTC")
+	want := Intern(params("role", "r", "timezone", "UTC", "work_mem", "8MB"))
+	const all = `RESET "role";RESET "session_authorization";RESET ALL;`
+	c.applied.Uncertain()
+	c.become(Empty(), Await, all)
+	c.become(Empty(), Nothing, "")
+	c.applied.Batch(nil, want, &c.params)
+	c.applied.Uncertain()
+	c.become(want, Await, all+`SET "timezone"=E'UTC';SET "work_mem"=E'8MB';SET "role"=E'r';`)
+	c.become(want, Nothing, "")
+	c.applied.Uncertain()
+	c.applied.Cleared(&c.params)
+	c.become(Empty(), Nothing, "")
+}
+
 func TestBatchAfterDiscardAll(t *testing.T) {
 	c := newConn(t, "TimeZone", "UTC")
 	want := Intern(params("work_mem", "8MB", "timezone", "GMT"))

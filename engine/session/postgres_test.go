@@ -182,6 +182,9 @@ func TestSettingsHoldAsWithPostgreSQL(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 2))
 		for range 150 {
 			i := rng.IntN(len(profiles))
+			if rng.IntN(10) == 0 {
+				p.applied.Uncertain()
+			}
 			p.become(profiles[i])
 			if diff := difference(settingsOf(t, p.wire), want[i]); diff != "" {
 				t.Fatalf("database %s, client %q: %s", database, clients[i], diff)

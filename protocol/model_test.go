@@ -59,6 +59,7 @@ type model struct {
 	rest    []statement
 	data    int // copy data messages read by the COPY at hand
 	skip    bool
+	open    bool // extended messages were read since the last Sync, Query or FunctionCall
 	status  byte
 	dead    bool
 }
@@ -91,7 +92,7 @@ func (m *model) step() bool {
 	}
 	switch c.typ {
 	case FrontendSync:
-		m.skip = false
+		m.skip, m.open = false, false
 		if c.fails {
 			m.fail(c.id, "23505")
 		}
@@ -99,9 +100,11 @@ func (m *model) step() bool {
 	case FrontendFlush:
 		m.pushed = len(m.out)
 	case FrontendQuery, FrontendExecute:
+		m.open = c.typ == FrontendExecute
 		m.running, m.rest = &c, c.statements
 		m.run()
 	case FrontendFunctionCall:
+		m.open = false
 		if !c.fails || c.late {
 			m.say(BackendFunctionCallResponse, c.id)
 		}
@@ -116,6 +119,7 @@ func (m *model) step() bool {
 }
 
 func (m *model) extended(c message) {
+	m.open = true
 	if c.fails && !c.params {
 		m.fail(c.id, "42601")
 		m.skip = true
@@ -400,7 +404,7 @@ func (s *scriptMaker) failing(st statement) {
 	if st.count > 0 {
 		s.mixed(st.count)
 	}
-	switch s.pick(3) {
+	switch s.pick(4) {
 	case 0: // the client does not know yet, and sends the rest
 		for range s.pick(3) {
 			s.add(message{typ: FrontendCopyData})
@@ -415,7 +419,16 @@ func (s *scriptMaker) failing(st statement) {
 			s.add(message{typ: FrontendCopyData})
 			s.add(message{typ: FrontendCopyDone})
 		}
-	case 2: // it sends something else
+	case 2: // it sends another COPY
+		if s.pick(2) == 0 {
+			s.add(message{typ: FrontendQuery, statements: []statement{{does: doesCopyIn}}, marked: true})
+			s.out = append(s.out, message{await: true})
+			s.mixed(s.pick(3))
+			s.add(message{typ: FrontendCopyDone})
+			return
+		}
+		fallthrough
+	default: // or something else
 		s.add(message{typ: []byte{FrontendParse, FrontendQuery, FrontendExecute}[s.pick(3)], statements: []statement{{does: doesTag}}})
 		s.out = append(s.out, message{await: true})
 	}

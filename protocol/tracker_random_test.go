@@ -143,6 +143,9 @@ func (r *relay) check() {
 	if !more && r.tracker.Busy() {
 		r.fatalf("the server has nothing to say, but the tracker says it is busy")
 	}
+	if open := r.server.open || r.server.skip || r.server.running != nil; !more && r.tracker.AtBoundary() == open {
+		r.fatalf("between groups: tracker %v, server %v", r.tracker.AtBoundary(), !open)
+	}
 	if r.tracker.Idle() && (r.server.running != nil || r.server.skip || r.read < len(r.server.out)) {
 		r.fatalf("the tracker says idle, the server is not")
 	}

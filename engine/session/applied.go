@@ -3,7 +3,6 @@ package session
 import (
 	"encoding/binary"
 
-	"pgkinetic/backend"
 	"pgkinetic/protocol"
 )
 
@@ -22,7 +21,7 @@ const (
 
 // Applied is what one backend carries: the Profile whose settings hold on it.
 // The zero value fits a backend fresh from its login. Owner: the loop that owns
-// the backend, together with its backend.Params.
+// the backend, together with its record of reports.
 //
 // Invariants: profile's settings hold on the backend, and every other parameter
 // has its base value, as far as the server reports it and as of the report
@@ -55,7 +54,7 @@ func (a *Applied) Pending() bool { return a.pending != nil }
 // answers, ParameterStatus included, are not for the client. Call Confirm at
 // its ReadyForQuery, or Failed if it was answered by an error. No allocation
 // beyond the growth of dst.
-func (a *Applied) Batch(dst []byte, want *Profile, reported *backend.Params) (out []byte, plan Plan) {
+func (a *Applied) Batch(dst []byte, want *Profile, reported Reported) (out []byte, plan Plan) {
 	current := a.Profile()
 	if current == want && a.gen == reported.Gen() && !a.uncertain {
 		return dst, Nothing
@@ -83,7 +82,7 @@ func (a *Applied) Batch(dst []byte, want *Profile, reported *backend.Params) (ou
 
 // Confirm records that the batch under way succeeded. What the server reports
 // now for parameters outside the profile is their base.
-func (a *Applied) Confirm(reported *backend.Params) {
+func (a *Applied) Confirm(reported Reported) {
 	a.profile, a.pending, a.uncertain = a.pending, nil, false
 	a.rebase(reported)
 }
@@ -95,7 +94,7 @@ func (a *Applied) Failed() { a.pending = nil }
 
 // Cleared records that DISCARD ALL (or RESET ALL with the role and session user reset)
 // succeeded: nothing of any client holds.
-func (a *Applied) Cleared(reported *backend.Params) {
+func (a *Applied) Cleared(reported Reported) {
 	a.profile, a.pending, a.uncertain = empty, nil, false
 	a.rebase(reported)
 }
@@ -104,7 +103,7 @@ func (a *Applied) Cleared(reported *backend.Params) {
 // its outcome was lost, or somebody's own SQL ran as the clean-up.
 func (a *Applied) Uncertain() { a.profile, a.pending, a.uncertain = empty, nil, true }
 
-func (a *Applied) rebase(reported *backend.Params) {
+func (a *Applied) rebase(reported Reported) {
 	for i := range reported.Len() {
 		if name, _, _ := reported.At(i); a.Profile().find(name) == nil {
 			reported.Rebase(i)
@@ -130,7 +129,7 @@ func appendAll(dst []byte, want *Profile) []byte {
 // appendDifference appends the statements. Where a role is or will be in force,
 // it is put off first and on last, so that everything else is set by the user
 // that logged in.
-func appendDifference(dst []byte, current, want *Profile, reported *backend.Params) []byte {
+func appendDifference(dst []byte, current, want *Profile, reported Reported) []byte {
 	had, role := current.find("role"), want.find("role")
 	if had == nil && role == nil {
 		if identityStrayed(reported) {
@@ -157,7 +156,7 @@ func appendIdentityReset(dst []byte) []byte {
 
 // identityStrayed says whether the reports show a role or session user that no
 // profile asked for: set inside a function, where the wire does not show it.
-func identityStrayed(reported *backend.Params) bool {
+func identityStrayed(reported Reported) bool {
 	for i := range reported.Len() {
 		name, value, base := reported.At(i)
 		if (name == "session_authorization" || name == "is_superuser") && string(value) != string(base) {
@@ -169,7 +168,7 @@ func identityStrayed(reported *backend.Params) bool {
 
 // appendSettings appends what differs apart from the role. A parameter that
 // the server reports is compared by its report; of the others the profiles tell.
-func appendSettings(dst []byte, current, want *Profile, reported *backend.Params) []byte {
+func appendSettings(dst []byte, current, want *Profile, reported Reported) []byte {
 	for i := range reported.Len() {
 		if !reported.SettableAt(i) {
 			continue
@@ -203,7 +202,7 @@ func appendSettings(dst []byte, current, want *Profile, reported *backend.Params
 
 // elsewhere says whether a setting of a profile is dealt with by report or, as
 // the role, on its own.
-func elsewhere(reported *backend.Params, name string) bool {
+func elsewhere(reported Reported, name string) bool {
 	_, ok := reported.Get(name)
 	return ok || name == "role"
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"strings"
 
-	"pgkinetic/backend"
 	"pgkinetic/protocol"
 )
 
@@ -50,12 +49,12 @@ func NewJudge(params []protocol.Param) (*Judge, error) {
 	return j, nil
 }
 
-// Decide judges with what is known: the pool's snapshot (nil: no backend has
+// Decide judges with what is known: the pool's defaults (empty: no backend has
 // logged in yet) and its verdicts. ready means Profile and Unapplied are final;
 // not ready, that PostgreSQL must be asked about Probes settings. A refusal is
 // a *SettingError. Verdicts learnt from probes are recorded in v. now is in
 // monotonic nanoseconds.
-func (j *Judge) Decide(server *backend.Snapshot, v *Verdicts, now int64) (ready bool, err error) {
+func (j *Judge) Decide(server Defaults, v *Verdicts, now int64) (ready bool, err error) {
 	j.learn(v, now)
 	for i := range j.settings {
 		s := &j.settings[i]
@@ -96,7 +95,7 @@ func (j *Judge) learn(v *Verdicts, now int64) {
 }
 
 // judgeHere judges what needs no backend.
-func (s *setting) judgeHere(server *backend.Snapshot, v *Verdicts, now int64) error {
+func (s *setting) judgeHere(server Defaults, v *Verdicts, now int64) error {
 	switch s.Name {
 	case "application_name":
 		if major := server.ServerMajor(); major != 0 {

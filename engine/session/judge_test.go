@@ -209,7 +209,7 @@ func TestJudgeUndecided(t *testing.T) {
 func TestJudgeWithoutSnapshotAsks(t *testing.T) {
 	j := newJudge(t, params("application_name", "a", "client_encoding", "utf8")...)
 	var v Verdicts
-	if ready, err := j.Decide(nil, &v, 0); ready || err != nil || j.Probes() != 2 {
+	if ready, err := j.Decide((*backend.Snapshot)(nil), &v, 0); ready || err != nil || j.Probes() != 2 {
 		t.Errorf("ready %t, %v, %d probes", ready, err, j.Probes())
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"weak"
 
-	"pgkinetic/backend"
 	"pgkinetic/protocol"
 )
 
@@ -154,7 +153,7 @@ func cannotFail(name, value string) bool {
 
 // LoginParams appends the ParameterStatus messages of a client's login: those
 // of the pool, with the client's own values where it asked for some.
-func LoginParams(dst []byte, pool *backend.Snapshot, p *Profile) []byte {
+func LoginParams(dst []byte, pool Defaults, p *Profile) []byte {
 	if len(p.items) == 0 {
 		return pool.AppendAll(dst)
 	}

@@ -284,14 +284,21 @@ func (p *pool) checkoutError(waited int64, connecting bool) *protocol.ErrorField
 			Message: fmt.Sprintf("no connection to PostgreSQL at %s after %d ms", p.host.name, waited/ms),
 		}
 	}
-	return p.overloadError(fmt.Sprintf("checkout timed out after %d ms", waited/ms))
+	return p.overloadError(fmt.Sprintf("checkout timed out after %d ms; %s", waited/ms, p.poolFigures()))
 }
 
 // routeDetail gives the figures of the pool's route.
 func (p *pool) routeDetail() string {
-	r, a := p.route.Counts(), p.adm.Counts()
-	return fmt.Sprintf("route %s/%s: %d of %d in flight, %d of %d waiting; pool: %d of %d backends, %d in use",
-		p.key.database, p.key.user, r.InFlight, r.Limit, r.Waiting, r.MaxWaiters, a.Size, a.Max, a.Used)
+	r := p.route.Counts()
+	return fmt.Sprintf("route %s/%s: %d of %d in flight, %d of %d waiting; %s",
+		p.key.database, p.key.user, r.InFlight, r.Limit, r.Waiting, r.MaxWaiters, p.poolFigures())
+}
+
+// poolFigures names the pool and says how full it is.
+func (p *pool) poolFigures() string {
+	a := p.adm.Counts()
+	return fmt.Sprintf("pool %s/%s: %d of %d backends, %d in use, %d waiting",
+		p.key.database, p.key.user, a.Size, a.Max, a.Used, p.route.Counts().Waiting)
 }
 
 // retryAfterMs estimates when a retry may find room: the queue before it divided

@@ -40,6 +40,7 @@ type counters struct {
 // Stats is a snapshot of the process's counters, summed over the loops.
 type Stats struct {
 	Clients, Servers                     int64
+	Waiting                              int64 // requests and logins in the process's queue
 	Queries, Transactions                uint64
 	ClientLogins, ServerLogins           uint64
 	ConnectsFailed, Recoveries           uint64
@@ -90,6 +91,7 @@ func (e *Engine) Stats() Stats {
 		}
 	}
 	s.BufferBytes = reactor.BufferBytes()
+	s.Waiting = int64(e.adm.Waiting())
 	if e.acceptor != nil {
 		s.AcceptPaused = e.acceptor.AcceptPaused()
 	}

@@ -152,7 +152,7 @@ func (m *CopyMarks) get(target byte, name []byte) mark {
 		return m.portal
 	case len(name) == 0:
 		return m.statement
-	case m.names == nil || m.full:
+	case m.names == nil:
 		return 0
 	}
 	if slot := m.names.find(nameHash(target, name)); slot != nil {
@@ -168,6 +168,9 @@ func (m *CopyMarks) join(target byte, name []byte, mayCopy bool) {
 	if mayCopy {
 		k |= markCopy
 	}
+	if m.full {
+		return
+	}
 	h := nameHash(target, name)
 	if m.names == nil {
 		m.names = newMarkTable(tableStart)
@@ -176,12 +179,12 @@ func (m *CopyMarks) join(target byte, name []byte, mayCopy bool) {
 		*slot |= uint64(k)
 		return
 	}
-	if m.full {
-		return
-	}
 	if m.names.used == maxMarkedNames {
 		m.names = m.names.rebuilt(len(m.names.slots), mark.mayCopy)
-		m.full = m.names.used > maxMarkedNames/2
+		if m.names.used > maxMarkedNames/2 {
+			m.full, m.names = true, nil
+			return
+		}
 	}
 	if 2*(m.names.used+1) > len(m.names.slots) {
 		m.names = m.names.rebuilt(2*len(m.names.slots), func(mark) bool { return true })

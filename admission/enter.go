@@ -34,7 +34,7 @@ func (r *Route) look() Verdict {
 	w := routeWord(r.word.load())
 	c := r.pool.c
 	switch limit := int(r.maxWaiters.Load()); {
-	case w.dead() && !mutDeadAdmits:
+	case w.dead():
 		return RouteDead
 	case w.admits():
 		return Pending
@@ -49,7 +49,7 @@ func (r *Route) look() Verdict {
 // admit gives w a permit and a place, or queues it, in the critical section.
 func (p *Pool) admit(l *loop, r *Route, w *Waiter) Verdict {
 	if !r.reserve() {
-		if routeWord(r.word.load()).dead() && !mutDeadAdmits {
+		if routeWord(r.word.load()).dead() {
 			return RouteDead
 		}
 		return p.line(l, r, w, queued)

@@ -30,10 +30,7 @@ func (r *Route) TryRun(loop int) *Place {
 func (r *Route) reserve() bool {
 	for {
 		w := routeWord(r.word.load())
-		if mutDeadAdmits {
-			w &^= routeDead
-		}
-		if !w.admits() {
+		if !w.admits() && !(mutDeadAdmits && (w &^ routeDead).admits()) {
 			return false
 		}
 		if r.word.cas(uint64(w), uint64(w+oneInFlight)) {

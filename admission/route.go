@@ -55,6 +55,10 @@ func (r *Route) Pool() *Pool { return r.pool }
 // Forget kills r if nothing is in flight or waiting, and answers whether it is dead. A dead route admits nobody:
 // TryRun answers nil and Enter RouteDead. Any goroutine.
 func (r *Route) Forget() bool {
+	// Inside the critical section, so that Enter, which looks before it queues, finds a route alive or dead; the fast
+	// path's own CAS settles it with this one.
+	r.pool.mu.Lock()
+	defer r.pool.mu.Unlock()
 	for {
 		old := routeWord(r.word.load())
 		if old.dead() {
@@ -64,13 +68,10 @@ func (r *Route) Forget() bool {
 			return false
 		}
 		if r.word.cas(uint64(old), uint64(old|routeDead)) {
-			break
+			delete(r.pool.routes, r)
+			return true
 		}
 	}
-	r.pool.mu.Lock()
-	delete(r.pool.routes, r)
-	r.pool.mu.Unlock()
-	return true
 }
 
 // SetLimits changes r's limits while requests run. Lowering drains: nothing is taken back, and nothing new is admitted

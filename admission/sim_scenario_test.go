@@ -17,11 +17,11 @@ type scenario struct {
 
 var scenarios = []scenario{
 	{
-		name: "offer_before_its_enqueue", loops: 2,
+		name: "offer_before_its_enqueue", loops: 2, seeds: 1000,
 		mutants: map[string]string{"mut_offer_first": "a grant arrived for a waiter that was not granted"},
 		build: func(w *world) {
 			p := w.addPool(w.addHost(1), nil, 1)
-			w.crowd(w.addRoute(p, RouteOptions{MaxInFlight: 2, MaxWaiters: 9}), 4, 6)
+			w.crowd(w.addRoute(p, RouteOptions{MaxInFlight: 2, MaxWaiters: 9}), 2, 20)
 		},
 	},
 	{
@@ -34,7 +34,7 @@ var scenarios = []scenario{
 	},
 	{
 		name: "raised_limit_and_resume_wake", loops: 2,
-		mutants: map[string]string{"mut_raise_no_kick": "an idle backend while a waiter is eligible"},
+		mutants: map[string]string{"mut_raise_no_kick": "an eligible waiter while the pool may open a backend"},
 		build: func(w *world) {
 			h := w.addHost(1)
 			p := w.addPool(h, nil, 1)
@@ -203,7 +203,7 @@ var scenarios = []scenario{
 			p := w.addPool(w.addHost(20), nil, 20)
 			s := w.addRoute(p, RouteOptions{MaxInFlight: 8, MaxWaiters: 4})
 			w.crowd(s, 13, 1)
-			w.run(ms, "twelve of thirteen admitted", func() bool {
+			w.run(100*ms, "twelve of thirteen admitted", func() bool {
 				n := s.r.Counts()
 				return n.InFlight == 8 && n.Waiting == 4 && s.r.Count(Rejected) == 1
 			})

@@ -26,6 +26,8 @@ type world struct {
 	c              *Controller
 	loops          []*vloop
 	current        *vloop
+	favourite      *vloop // goes on for burst more steps
+	burst          int
 	hosts          []*Host
 	caps           []*Cap
 	pools          []*simPool
@@ -143,13 +145,13 @@ func (w *world) step() bool {
 			ready = append(ready, v)
 		}
 	}
-	if len(ready) == 0 || w.rnd.IntN(1000) == 0 {
+	if len(ready) == 0 || w.rnd.IntN(20) == 0 {
 		if !w.tick(len(ready) > 0) {
 			return len(ready) > 0
 		}
 		return true
 	}
-	v := ready[w.rnd.IntN(len(ready))]
+	v := w.pick(ready)
 	if !v.busy {
 		v.job = v.take()
 		v.busy = true
@@ -162,6 +164,23 @@ func (w *world) step() bool {
 		w.checkAll()
 	}
 	return true
+}
+
+// pick chooses who goes on: anybody, but now and then one loop goes on for a while and leaves the others where they are.
+func (w *world) pick(ready []*vloop) *vloop {
+	if w.burst > 0 {
+		w.burst--
+		for _, v := range ready {
+			if v == w.favourite {
+				return v
+			}
+		}
+	}
+	v := ready[w.rnd.IntN(len(ready))]
+	if w.rnd.IntN(8) == 0 {
+		w.favourite, w.burst = v, w.rnd.IntN(40)
+	}
+	return v
 }
 
 func (w *world) anyBusy() bool {

@@ -52,7 +52,9 @@ func (c *client) proceedLogin() {
 
 func (c *client) decide() (ready bool, err error) {
 	p := c.up.pool
-	return c.judge.Decide(p.snapshot.Load(), &p.verdicts, c.w.now())
+	server := p.snapshot.Load()
+	ready, err = c.judge.Decide(server, &p.verdicts, c.w.now())
+	return ready && server != nil, err
 }
 
 // requestLogin waits for a backend like a request of class default.

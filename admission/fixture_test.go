@@ -10,6 +10,7 @@ type rig struct {
 	pool  *Pool
 	now   int64
 	loops []*rigLoop
+	order []any // owners in the order of their links
 }
 
 // rigLoop is the driver of one loop of a rig and records what admission does.
@@ -54,6 +55,7 @@ func (l *rigLoop) Link(w *Waiter, p *Place) {
 	}
 	l.linked = append(l.linked, p)
 	l.owners = append(l.owners, w.Owner)
+	l.r.order = append(l.r.order, w.Owner)
 }
 
 func (l *rigLoop) End(w *Waiter, o Outcome) {

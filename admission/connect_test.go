@@ -1,0 +1,252 @@
+package admission
+
+import "testing"
+
+func TestConnectsAreBoundedPerHost(t *testing.T) {
+	r := newRig(t, Options{Loops: 2, MaxWaiters: 100, MaxConnectsPerHost: 3}, 10, 20)
+	rt := r.pool.NewRoute(RouteOptions{MaxInFlight: 10, MaxWaiters: 50})
+	for i := range 8 {
+		r.enter(rt, i%2, i)
+	}
+	if n := len(r.loops[0].opening) + len(r.loops[1].opening); n != 3 {
+		t.Fatalf("%d connects begun, want 3", n)
+	}
+	if n := r.host.Counts(); n.Connecting != 3 || n.Size != 8 {
+		t.Fatalf("host: %+v", n)
+	}
+	for range 4 {
+		r.opened(0)
+		r.opened(1)
+	}
+	r.wantPool(8, 8)
+	if n := r.host.Counts(); n.Connecting != 0 {
+		t.Fatalf("host: %+v", n)
+	}
+}
+
+func TestHolderComesFirstForARelease(t *testing.T) {
+	r := newRig(t, Options{Loops: 1, MaxWaiters: 100}, 2, 20)
+	rt := r.pool.NewRoute(RouteOptions{MaxInFlight: 2, MaxWaiters: 50})
+	r.fill(rt, 0, 1)
+	p := rt.TryRun(0)
+	holder, _ := r.enter(rt, 0, "holder")
+	if pl, connecting := holder.Connecting(); !connecting || pl.Holder() != holder {
+		t.Fatal("the holder does not wait for its connect")
+	}
+	r.enter(rt, 0, "waiter")
+	r.c.Release(0, r.now, p)
+	if got := r.loops[0].owners; len(got) != 1 || got[0] != "holder" {
+		t.Fatalf("%v runs, want the holder", got)
+	}
+	r.opened(0) // a connect without a holder is a release
+	if got := r.loops[0].owners; len(got) != 2 || got[1] != "waiter" {
+		t.Fatalf("%v run", got)
+	}
+	r.wantCounts(rt, 2, 0)
+	r.wantPool(2, 2)
+}
+
+func TestLeavingHolderReturnsItsPermitAndTheConnectGoesOn(t *testing.T) {
+	r := newRig(t, Options{Loops: 1, MaxWaiters: 100}, 1, 20)
+	rt := r.pool.NewRoute(RouteOptions{MaxInFlight: 1, MaxWaiters: 50})
+	w, _ := r.enter(rt, 0, "gone")
+	r.c.Leave(0, r.now, w, Disconnected)
+	r.wantCounts(rt, 0, 0)
+	r.wantPool(1, 1)
+	r.opened(0)
+	r.wantPool(1, 0)
+	if rt.TryRun(0) == nil {
+		t.Fatal("the backend does not rest")
+	}
+}
+
+func TestFailedConnectIsKeptForItsHolderOnly(t *testing.T) {
+	r := newRig(t, Options{Loops: 1, MaxWaiters: 100}, 1, 20)
+	rt := r.pool.NewRoute(RouteOptions{MaxInFlight: 1, MaxWaiters: 50})
+	w, _ := r.enter(rt, 0, nil)
+	l := r.loops[0]
+	p := l.opening[0]
+	if !r.c.Failed(0, r.now, p) || !r.c.Retry(0, r.now, p) || len(l.opening) != 2 {
+		t.Fatal("the place was not kept and tried again")
+	}
+	if !r.c.Failed(0, r.now, p) {
+		t.Fatal("the place was not kept")
+	}
+	r.c.Leave(0, r.now, w, TimedOut)
+	if r.c.Retry(0, r.now, p) {
+		t.Fatal("a connect that nobody waits for was tried again")
+	}
+	r.wantPool(0, 0)
+	if n := r.host.Counts(); n.Size != 0 || n.Connecting != 0 {
+		t.Fatalf("host: %+v", n)
+	}
+}
+
+func TestGivenUpPlaceIsFreedWhenItsHolderIsGone(t *testing.T) {
+	r := newRig(t, Options{Loops: 1, MaxWaiters: 100}, 1, 20)
+	rt := r.pool.NewRoute(RouteOptions{MaxInFlight: 1, MaxWaiters: 50})
+	w, _ := r.enter(rt, 0, nil)
+	p := r.loops[0].opening[0]
+	r.c.Failed(0, r.now, p)
+	r.c.GiveUp(0, r.now, p)
+	r.wantPool(1, 1)
+	r.c.Leave(0, r.now, w, TimedOut)
+	r.wantPool(0, 0)
+}
+
+func TestConnectThatHadNotBegunIsGivenUpWithItsHolder(t *testing.T) {
+	r := newRig(t, Options{Loops: 1, MaxWaiters: 100, MaxConnectsPerHost: 1}, 3, 20)
+	rt := r.pool.NewRoute(RouteOptions{MaxInFlight: 3, MaxWaiters: 50})
+	r.enter(rt, 0, nil)
+	w, _ := r.enter(rt, 0, nil)
+	r.wantPool(2, 2)
+	r.c.Leave(0, r.now, w, Canceled)
+	r.wantPool(1, 1)
+	r.wantCounts(rt, 1, 0)
+}
+
+func TestWarmOpensAfterThoseThatWait(t *testing.T) {
+	r := newRig(t, Options{Loops: 1, MaxWaiters: 100, MaxConnectsPerHost: 1}, 4, 3)
+	rt := r.pool.NewRoute(RouteOptions{MaxInFlight: 4, MaxWaiters: 50})
+	r.enter(rt, 0, "a")
+	if !r.c.Warm(0, r.now, r.pool) {
+		t.Fatal("no place for a warm connect")
+	}
+	r.enter(rt, 0, "b")
+	if r.c.Warm(0, r.now, r.pool) {
+		t.Fatal("a warm connect beyond the host's limit")
+	}
+	l := r.loops[0]
+	r.c.Failed(0, r.now, l.opening[0])
+	if len(l.opening) != 2 || l.opening[1].Holder() == nil {
+		t.Fatal("a warm connect went before one that somebody waits for")
+	}
+}
+
+func TestClosedBackendReturnsPermitAndPlace(t *testing.T) {
+	r := newRig(t, Options{Loops: 1, MaxWaiters: 100}, 1, 20)
+	rt := r.pool.NewRoute(RouteOptions{MaxInFlight: 1, MaxWaiters: 50})
+	r.fill(rt, 0, 1)
+	p := rt.TryRun(0)
+	r.enter(rt, 0, "next")
+	r.c.Closed(0, r.now, p)
+	r.wantCounts(rt, 1, 0)
+	r.wantPool(1, 1)
+	r.opened(0)
+	if got := r.loops[0].owners; len(got) != 1 || got[0] != "next" {
+		t.Fatalf("%v runs", got)
+	}
+}
+
+func TestSweepTakesIdlePlacesOnly(t *testing.T) {
+	r := newRig(t, Options{Loops: 1, MaxWaiters: 100}, 3, 20)
+	rt := r.pool.NewRoute(RouteOptions{MaxInFlight: 3, MaxWaiters: 50})
+	r.fill(rt, 0, 3)
+	rt.TryRun(0)
+	var taken []*Place
+	r.pool.EachIdle(0, func(p *Place) bool {
+		if r.c.TakeIdle(0, r.now, p) {
+			taken = append(taken, p)
+		}
+		return true
+	})
+	if len(taken) != 2 {
+		t.Fatalf("%d taken, want 2", len(taken))
+	}
+	r.wantPool(3, 3)
+	for _, p := range taken {
+		r.c.Closed(0, r.now, p)
+	}
+	r.wantPool(1, 1)
+}
+
+func TestLoweredPoolSizeDrainsAndTrims(t *testing.T) {
+	r := newRig(t, Options{Loops: 1, MaxWaiters: 100}, 4, 20)
+	rt := r.pool.NewRoute(RouteOptions{MaxInFlight: 4, MaxWaiters: 50})
+	r.fill(rt, 0, 4)
+	busy := []*Place{rt.TryRun(0), rt.TryRun(0)}
+	l := r.loops[0]
+	r.pool.SetMaxSize(0, r.now, 1)
+	r.c.Trim(0, r.now)
+	if len(l.closing) != 2 {
+		t.Fatalf("%d idle backends are closed, want 2", len(l.closing))
+	}
+	for _, p := range busy {
+		r.c.Release(0, r.now, p)
+	}
+	if len(l.closing) != 3 {
+		t.Fatalf("%d backends are closed, want 3", len(l.closing))
+	}
+	for _, p := range l.closing {
+		r.c.Closed(0, r.now, p)
+	}
+	r.wantPool(1, 0)
+}
+
+func TestLoweredHostLimitDrainsAndTrims(t *testing.T) {
+	r := newRig(t, Options{Loops: 1, MaxWaiters: 100}, 4, 4)
+	rt := r.pool.NewRoute(RouteOptions{MaxInFlight: 4, MaxWaiters: 50})
+	r.fill(rt, 0, 4)
+	busy := rt.TryRun(0)
+	r.host.SetMax(r.c, 0, r.now, 1)
+	r.c.Trim(0, r.now)
+	l := r.loops[0]
+	r.c.Release(0, r.now, busy)
+	for _, p := range l.closing {
+		r.c.Closed(0, r.now, p)
+	}
+	r.wantPool(1, 0)
+	if n := r.host.Counts(); n.Size != 1 || n.Moves != 0 {
+		t.Fatalf("host: %+v", n)
+	}
+}
+
+func TestIdleBackendsOfOnePoolAreReclaimedForAnother(t *testing.T) {
+	r := newRig(t, Options{Loops: 1, MaxWaiters: 100}, 2, 2)
+	rt := r.pool.NewRoute(RouteOptions{MaxInFlight: 4, MaxWaiters: 50})
+	r.fill(rt, 0, 2)
+	other := r.c.NewPool(PoolOptions{Host: r.host, MaxSize: 2}).NewRoute(RouteOptions{MaxInFlight: 4, MaxWaiters: 4})
+	r.enter(other, 0, "other")
+	r.now += reclaimIdle - 1
+	r.c.Tick(0, r.now)
+	l := r.loops[0]
+	if len(l.closing) != 0 {
+		t.Fatal("a backend was reclaimed too early")
+	}
+	r.now += evaluateTick
+	r.c.Tick(0, r.now)
+	if len(l.closing) != 1 {
+		t.Fatalf("%d backends reclaimed, want 1", len(l.closing))
+	}
+	r.c.Closed(0, r.now, l.closing[0])
+	r.opened(0)
+	if got := l.owners; len(got) != 1 || got[0] != "other" {
+		t.Fatalf("%v runs", got)
+	}
+	r.wantPool(1, 0)
+}
+
+func TestCapsBoundTheSumOfTheirPools(t *testing.T) {
+	r := newRig(t, Options{Loops: 1, MaxWaiters: 100}, 9, 20)
+	database := r.c.NewCap("d", 2)
+	a := r.c.NewPool(PoolOptions{Host: r.host, Database: database, MaxSize: 9}).NewRoute(RouteOptions{MaxInFlight: 9, MaxWaiters: 9})
+	b := r.c.NewPool(PoolOptions{Host: r.host, Database: database, User: r.c.NewCap("u", 1), MaxSize: 9}).NewRoute(RouteOptions{MaxInFlight: 9, MaxWaiters: 9})
+	r.enter(b, 0, "b1")
+	r.enter(b, 0, "b2") // the user's cap
+	r.enter(a, 0, "a1")
+	r.enter(a, 0, "a2") // the database's cap
+	if n := database.Counts(); n.Size != 2 || n.WaitingPools != 1 {
+		t.Fatalf("database: %+v", n)
+	}
+	r.wantCounts(a, 1, 1)
+	r.wantCounts(b, 1, 1)
+	r.opened(0)
+	r.c.Closed(0, r.now, r.loops[0].linked[0])
+	r.opened(0)
+	if n := database.Counts(); n.Size != 2 {
+		t.Fatalf("database: %+v", n)
+	}
+	if n := r.host.Counts(); n.Size != 2 {
+		t.Fatalf("host: %+v", n)
+	}
+}

@@ -85,6 +85,8 @@ func (c *client) askBackend(s *server) {
 		c.w.later(c) // goes on in run, outside admission's call
 		return
 	}
+	// The verdict must be the pool's own, not one under another client's role.
+	s.apply(session.Empty())
 	for range c.judge.Probes() {
 		s.tracker.Inject(protocol.FrontendQuery)
 	}

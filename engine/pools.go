@@ -64,6 +64,7 @@ type pool struct {
 	verdicts    session.Verdicts
 	snapshot    atomic.Pointer[backend.Snapshot] // what a backend reported last: nil until the first login
 	clean       []byte                           // the Query that cleans a dirty server
+	cleanAll    bool                             // clean is DISCARD ALL
 	resetAlways bool
 	drainRate   atomic.Int64 // requests served per second, for the hint of a refusal
 	rateAt      atomic.Int64
@@ -221,12 +222,14 @@ func loginConfig(d *configs.Database, key poolKey) backend.LoginConfig {
 
 func (p *pool) setReset(q string) {
 	sql := "DISCARD ALL"
+	p.cleanAll = true
 	switch q {
 	case configs.ResetSmart, "":
 	case configs.ResetDiscard:
 		p.resetAlways = true
 	default:
 		p.resetAlways = true
+		p.cleanAll = false
 		sql = q
 	}
 	p.clean = protocol.AppendQuery(nil, sql)
@@ -240,16 +243,32 @@ func (p *pool) learn(params *backend.Params) {
 	}
 }
 
+// reported keeps what an idle backend reports of itself (a reload, a promotion),
+// so that new clients are told what holds now.
+func (p *pool) reported(name, value []byte) {
+	for {
+		prev := p.snapshot.Load()
+		if prev == nil {
+			return
+		}
+		next := prev.With(name, value)
+		if next == prev || p.snapshot.CompareAndSwap(prev, next) {
+			return
+		}
+	}
+}
+
 // unavailable tells why a new request cannot be served at all: PostgreSQL has
 // refused this pool's login a moment ago, or its host has failed for longer than
 // a request would wait; then one probe runs and the others get the cause.
 func (p *pool) unavailable(now int64) *protocol.ErrorFields {
-	cause, failed := p.host.state.FailFast(now, p.failLimit())
-	if !failed || p.host.state.ProbeDue(now) {
-		return nil
+	cause, failed := p.logins.Held(now)
+	if !failed {
+		cause, failed = p.host.state.FailFast(now, p.failLimit())
+		failed = failed && !p.host.state.ProbeDue(now)
 	}
-	if p.live() > 0 {
-		return nil // what lives still serves
+	if !failed || p.live() > 0 { // what lives still serves
+		return nil
 	}
 	e := backend.AnswerOf(cause)
 	e.Severity = "ERROR"

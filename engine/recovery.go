@@ -38,8 +38,7 @@ func (s *server) startRecovery() {
 	s.w.stats.recoveries.inc()
 	s.cancelled, s.rollbacks, s.cleaning, s.await = false, 0, false, false
 	if s.applied.Pending() {
-		s.applied.Failed()
-		s.dirty = true // whether the batch holds is not known
+		s.applied.Uncertain()
 	}
 	s.until = now + int64(s.pool.limits.RecoveryTimeoutMs)*ms
 	s.restSwal = true
@@ -78,7 +77,11 @@ func (s *server) recoverOn() {
 		s.w.loop.Wheel().Cancel(&s.timer)
 		if s.cleaning {
 			s.cleaning = false
-			s.applied.Cleared(s.params)
+			if s.pool.cleanAll {
+				s.applied.Cleared(s.params)
+			} else {
+				s.applied.Uncertain()
+			}
 		}
 		s.free()
 	}
@@ -109,6 +112,7 @@ func (s *server) injectedFailed(body []byte) {
 		return
 	}
 	s.applied.Failed()
+	s.pool.verdicts.Clear()
 	// The client's settings could not be applied: nothing of its request may run
 	// under somebody else's.
 	s.unlink()

@@ -105,6 +105,9 @@ func (s *server) answer(typ byte, m []byte, whole bool) (forward, ok bool) {
 	case protocol.BackendParameterStatus:
 		if name, value, good := protocol.DecodeParameterStatus(body); good && whole {
 			s.params.Set(name, value)
+			if s.state == serverIdle {
+				s.pool.reported(name, value)
+			}
 		}
 	}
 	a, err := s.tracker.Receive(typ, status, code)
@@ -118,11 +121,12 @@ func (s *server) answer(typ byte, m []byte, whole bool) (forward, ok bool) {
 // answered acts on what the tracker has said of a message.
 func (s *server) answered(typ byte, body []byte, a *protocol.Answer) (forward, ok bool) {
 	c := s.client
-	if a.InjectedError && (c == nil || c.state != clientLoginLink) {
+	probing := s.probe != nil && !s.applied.Pending()
+	if a.InjectedError && !probing && (c == nil || c.state != clientLoginLink || s.applied.Pending()) {
 		s.injectedFailed(body)
 		return false, s.state < serverClosing
 	}
-	if s.probe != nil {
+	if probing {
 		s.probed(typ, body)
 	}
 	for range a.Syncs {

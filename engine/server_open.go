@@ -42,14 +42,18 @@ func (s *server) dial(network, address string) {
 		s.openFailed(reasonConnectFailed, connectError(s.pool.host, err))
 		return
 	}
-	if err := s.w.loop.Add(&s.sock, fd, network == "unix", s); err != nil {
+	// Write interest only while output is pending, over TCP as well: a server that
+	// moves between loops would report itself writable at every arrival.
+	if err := s.w.loop.Add(&s.sock, fd, true, s); err != nil {
 		reactor.CloseFD(fd)
 		s.openFailed(reasonConnectFailed, connectError(s.pool.host, err))
 		return
 	}
-	if !inProgress {
-		s.connected()
+	if inProgress {
+		s.sock.WantWrite(true)
+		return
 	}
+	s.connected()
 }
 
 // connected: the dial has ended one way or the other.
@@ -58,6 +62,7 @@ func (s *server) connected() {
 		s.openFailed(reasonConnectFailed, connectError(s.pool.host, err))
 		return
 	}
+	s.sock.WantWrite(false)
 	s.setState(serverLoggingIn)
 	s.login = &loginRun{machine: backend.NewLogin(s.pool.loginConfig)}
 	s.send(s.login.machine.Start(nil))

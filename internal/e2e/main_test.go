@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -140,7 +141,27 @@ func steady(t *testing.T, s *pgtest.Server, p *pooler.Pooler, size, before int) 
 		t.Errorf("the waiter got %q, %v", pgwire.Transcript(all), err)
 	}
 	waiter.Close()
-	until(t, 15*time.Second, fmt.Sprintf("descriptors back to about %d", before), func() bool {
-		return descriptors(t, p.PID()) <= before+size
-	})
+	settle(t, p, before+size)
+}
+
+// baseline is the number of descriptors that are open with one client and one backend.
+func baseline(t *testing.T, p *pooler.Pooler) int {
+	t.Helper()
+	c := login(t, p)
+	defer c.Close()
+	ask(t, c, "SELECT 1")
+	return descriptors(t, p.PID())
+}
+
+// settle waits until the pooler has no more descriptors open than that.
+func settle(t *testing.T, p *pooler.Pooler, limit int) {
+	t.Helper()
+	var n int
+	for deadline := time.Now().Add(15 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if n = descriptors(t, p.PID()); n <= limit {
+			return
+		}
+	}
+	out, _ := exec.Command("ls", "-l", fmt.Sprintf("/proc/%d/fd", p.PID())).CombinedOutput()
+	t.Errorf("%d descriptors are open, want at most %d:\n%s", n, limit, out)
 }

@@ -112,7 +112,7 @@ func TestKilledBackendsStorm(t *testing.T) {
 	const size = 10
 	s := pgtest.Start(t, pgtest.MaxConnections(50))
 	p := pooler.Start(t, s, pooler.Options{PoolSize: size})
-	before := descriptors(t, p.PID())
+	before := baseline(t, p)
 	clients := start(t, p, 40, "", "57P01", "08006")
 	every(100*time.Millisecond, long(3*time.Second), func() {
 		s.KillBackends(t, "random() < 0.5")
@@ -131,7 +131,7 @@ func TestRestartStorm(t *testing.T) {
 	const size = 10
 	s := pgtest.Start(t, pgtest.MaxConnections(50))
 	p := pooler.Start(t, s, pooler.Options{PoolSize: size})
-	before := descriptors(t, p.PID())
+	before := baseline(t, p)
 	clients := start(t, p, 40, "", "57P01", "57P02", "57P03", "08006", "53300")
 	mode := pgtest.Fast
 	for end := time.Now().Add(long(3 * time.Second)); time.Now().Before(end); {
@@ -205,7 +205,7 @@ func TestResetStorm(t *testing.T) {
 	const size = 10
 	s := pgtest.Start(t, pgtest.MaxConnections(50))
 	p := pooler.Start(t, s, pooler.Options{PoolSize: size})
-	before := descriptors(t, p.PID())
+	before := baseline(t, p)
 	clients := start(t, p, 10, ", pg_sleep(0.001)")
 	samples := sampleSessions(t, s)
 	var v vanishers
@@ -240,12 +240,12 @@ func TestConnectStorm(t *testing.T) {
 	s := pgtest.Start(t)
 	p := pooler.Start(t, s, pooler.Options{PoolSize: size})
 	cycle(t, p, 2000)
-	before, memory := descriptors(t, p.PID()), resident(t, p.PID())
+	before, memory := baseline(t, p), resident(t, p.PID())
 	cycle(t, p, 18000)
 	for end := time.Now().Add(long(0)); time.Now().Before(end); {
 		cycle(t, p, 10000)
 	}
-	until(t, 15*time.Second, "all descriptors closed", func() bool { return descriptors(t, p.PID()) <= before+size })
+	settle(t, p, before+size)
 	steady(t, s, p, size, before)
 	if grown := resident(t, p.PID()) - memory; grown > 16<<20 {
 		t.Errorf("the process has grown by %d KiB", grown>>10)

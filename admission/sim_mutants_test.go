@@ -1,16 +1,22 @@
-//go:build sim && mutants
+//go:build sim
 
 package admission
 
 import (
+	"flag"
 	"os/exec"
 	"strings"
 	"testing"
 )
 
+var mutants = flag.Bool("mutants", false, "build and test every mutation")
+
 // TestMutants builds the package once for each mutation and expects its scenario to fail with the invariant that the
 // scenario names for it.
 func TestMutants(t *testing.T) {
+	if !*mutants {
+		t.Skip("only with -mutants: it builds the package once for each mutation")
+	}
 	for _, s := range scenarios {
 		for tag, want := range s.mutants {
 			t.Run(tag, func(t *testing.T) {

@@ -9,10 +9,10 @@ import (
 )
 
 var (
-	simSeeds = flag.Int("sim.seeds", 1000, "random seeds to run")
-	simFirst = flag.Uint64("sim.first", 1, "the first seed")
-	simSeed  = flag.Uint64("sim.seed", 0, "run this seed only, to replay a failure")
-	simLong  = flag.Int("sim.long", 1, "requests of each seed, as a multiple of the usual")
+	simSeeds = flag.Int("seeds", 1000, "random seeds to run")
+	simFirst = flag.Uint64("first", 1, "the first seed")
+	simSeed  = flag.Uint64("seed", 0, "run this seed only, to replay a failure")
+	simLong  = flag.Int("long", 1, "requests of each seed, as a multiple of the usual")
 )
 
 // swarm is what a seed chooses: also the probabilities differ from seed to seed, so that some runs are all of one kind
@@ -292,7 +292,7 @@ func TestRandomSeeds(t *testing.T) {
 		s, broken := simulate(seed, *simLong)
 		steps += s
 		if broken != nil {
-			t.Fatalf("seed %d: %v\nreplay: go test -tags sim ./admission -run TestRandomSeeds -sim.seed=%d -sim.long=%d", seed, broken, seed, *simLong)
+			t.Fatalf("seed %d: %v\nreplay: go test -tags sim ./admission -run TestRandomSeeds -args -seed=%d -long=%d", seed, broken, seed, *simLong)
 		}
 	}
 	t.Logf("%d seeds, %d steps", n, steps)

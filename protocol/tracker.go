@@ -183,8 +183,20 @@ func (t *Tracker) InCopyIn() bool { return t.gate == gateCopyIn }
 func (t *Tracker) FlushAnswered() bool { return t.flushed && t.queue.n == 0 }
 
 // AtBoundary reports whether the client's stream is between groups: its next
-// message could begin a new request.
-func (t *Tracker) AtBoundary() bool { return t.group == groupClosed && t.gate != gateCopyIn }
+// message could begin a new request. It is false while a COPY, or what may be
+// one, is unanswered: the next message may be part of it, and Offer has to see
+// it, so that an Answer says when it may be offered again.
+func (t *Tracker) AtBoundary() bool { return t.group == groupClosed && t.gate == gateOpen }
+
+// SyncOwed reports whether the client would have to send Sync before it is heard
+// again, if the head of the queue failed now: for a backend that is lost. Copy
+// data does not count; a client sends its rest, and it is ignored.
+func (t *Tracker) SyncOwed() bool {
+	if t.held > 0 {
+		return false
+	}
+	return t.group == groupOpen || (t.group == groupTail && t.queue.head().kind.extended())
+}
 
 // Doomed reports whether an ErrorResponse has come after which the backend can
 // only close the connection, as a FATAL one at idle. It is never Idle again.

@@ -113,6 +113,7 @@ func stateText(t *Tracker) string {
 		{t.ClientOwes(), "client owes"},
 		{t.InCopyIn(), "copy in"},
 		{t.FlushAnswered(), "flush answered"},
+		{t.SyncOwed(), "sync owed"},
 		{t.AtBoundary(), "boundary"},
 		{t.Doomed(), "doomed"},
 		{!t.Resume(), "waits"},

@@ -90,6 +90,9 @@ func (w *worker) Close(p *admission.Place) {
 func (w *worker) Detach(p *admission.Place) {
 	s := p.Owner.(*server)
 	w.loop.Wheel().Cancel(&s.timer)
+	if w.reading == s {
+		w.reading = nil
+	}
 	if s.sock.Alive() {
 		s.sock.Detach()
 	}

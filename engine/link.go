@@ -81,11 +81,12 @@ func (s *server) release() {
 		s.free()
 	}
 	if c.in.Len() > 0 || c.wantRead {
-		s.w.later(c)
+		c.w.later(c) // not s.w: s may be another loop's now
 	}
 }
 
-// free hands a clean server back to admission, once no cancel travels.
+// free hands a clean server back to admission, once no cancel travels. The
+// caller must not touch the server any more: it may be another loop's.
 func (s *server) free() {
 	if s.doomed {
 		s.discard(reasonServerUnclean, "a cancel request may still be on its way")

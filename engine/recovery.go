@@ -51,10 +51,10 @@ func (s *server) startRecovery() {
 	if s.tracker.Busy() {
 		s.w.loop.Wheel().Schedule(&s.timer, min(now+cancelGrace, s.until))
 	}
-	s.recoverOn()
-	if s.wantRead && s.state == serverRecovering {
+	if s.wantRead {
 		s.w.loop.Later(&s.sock)
 	}
+	s.recoverOn()
 }
 
 // recoverOn takes the next step once everything owed has been answered.

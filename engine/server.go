@@ -131,7 +131,7 @@ func (s *server) OnReady(_ *reactor.Socket, ev reactor.Events) {
 			s.flush()
 		}
 		if s.state < serverClosed && (ev&(reactor.Readable|reactor.Hangup) != 0 || s.wantRead) {
-			s.onReadable(ev&reactor.Hangup != 0)
+			s.onReadable(ev&reactor.Hangup != 0) // the last look at s: it may be another loop's now
 		}
 	}
 	w.drainTodo()
@@ -139,8 +139,12 @@ func (s *server) OnReady(_ *reactor.Socket, ev reactor.Events) {
 
 // onReadable reads until the socket is drained, the budget is spent or the
 // client's buffer is full. A peer that hung up is read to its end first: the
-// reason often stands in its last message.
+// reason often stands in its last message. feed may give the server away to
+// another loop: then it is not touched any more.
 func (s *server) onReadable(hangup bool) {
+	w := s.w
+	w.reading = s
+	defer func() { w.reading = nil }()
 	budget := readBudget
 	for s.state < serverClosed && s.state != serverBackoff {
 		room := s.room()
@@ -172,7 +176,7 @@ func (s *server) onReadable(hangup bool) {
 			s.in.Release(s.w.loop)
 		}
 		s.feed(buf[:held+n])
-		if held+n < end && !hangup {
+		if w.reading != s || held+n < end && !hangup {
 			return
 		}
 	}

@@ -21,6 +21,7 @@ type loginRun struct {
 	machine *backend.Login
 	msg     reactor.Message // carries the server back from a helper
 	hello   bool            // connect_query is being run
+	ready   bool            // the last ReadyForQuery has come
 }
 
 // open begins an attempt to connect s, whose place is reserved.
@@ -91,16 +92,21 @@ func (s *server) feedLogin(p []byte) {
 		p = p[size:]
 	}
 	switch {
-	case s.state == serverLoggingIn:
+	case s.state != serverLoggingIn:
+	case s.login.ready && len(p) == 0:
+		s.opened()
+	default:
 		s.in.Append(s.w.loop, p)
-	case s.state < serverClosing && s.state != serverBackoff && len(p) > 0:
-		s.feed(p)
 	}
 }
 
 func (s *server) loginMessage(typ byte, body []byte) {
 	run := s.login
-	if run.hello {
+	switch {
+	case run.ready:
+		s.earlyMessage(typ, body)
+		return
+	case run.hello:
 		s.helloMessage(typ, body)
 		return
 	}
@@ -133,7 +139,20 @@ func (s *server) loginStep(out []byte, step backend.Step, err error) {
 			s.send(protocol.AppendQuery(nil, q))
 			return
 		}
-		s.opened()
+		run.ready = true
+	}
+}
+
+// earlyMessage takes what came in the same read as the end of the login: the
+// server is not handed to anybody before all of it has been seen.
+func (s *server) earlyMessage(typ byte, body []byte) {
+	switch typ {
+	case protocol.BackendErrorResponse:
+		s.openFailed(reasonServerRefused, &backend.RefusedError{Fields: protocol.DecodeError(body)})
+	case protocol.BackendParameterStatus:
+		if name, value, ok := protocol.DecodeParameterStatus(body); ok {
+			s.params.Set(name, value)
+		}
 	}
 }
 
@@ -170,7 +189,7 @@ func (s *server) helloMessage(typ byte, body []byte) {
 		for i := range s.params.Len() {
 			s.params.Rebase(i)
 		}
-		s.opened()
+		s.login.ready = true
 	}
 }
 

@@ -33,6 +33,7 @@ type worker struct {
 	mail    mail
 	stats   counters
 	largest atomic.Int64 // most unread output of one client here, while memory is short
+	reading *server      // the server whose answers are being read; nil once it has left this loop
 
 	slots   slotTable
 	all     clientList

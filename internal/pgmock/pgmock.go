@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -27,7 +28,7 @@ type Step func(*Conn) error
 // Server accepts connections and plays a script on each.
 type Server struct {
 	t         testing.TB
-	listener  net.Listener
+	address   string
 	script    atomic.Pointer[[]Step]
 	opened    atomic.Int64
 	logins    atomic.Int64
@@ -36,31 +37,54 @@ type Server struct {
 	cancels   atomic.Int64
 	cancelled chan struct{}
 
-	mu    sync.Mutex
-	conns map[net.Conn]bool
-	done  chan struct{}
-	all   sync.WaitGroup
+	mu       sync.Mutex
+	listener net.Listener // nil while it is down
+	conns    map[net.Conn]bool
+	done     chan struct{}
+	all      sync.WaitGroup
 }
 
 // Start starts a server that plays steps on every connection (after answering its cancel requests itself, by closing).
 func Start(t testing.TB, steps ...Step) *Server {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &Server{t: t, listener: l, conns: map[net.Conn]bool{}, done: make(chan struct{}), cancelled: make(chan struct{}, 1024)}
+	s := &Server{t: t, address: "127.0.0.1:0", conns: map[net.Conn]bool{}, done: make(chan struct{}), cancelled: make(chan struct{}, 1024)}
 	s.Script(steps...)
-	s.all.Go(s.accept)
+	s.Up()
 	t.Cleanup(s.close)
 	return s
+}
+
+// Down refuses connections and resets those that exist; Up accepts again, at the same address.
+func (s *Server) Down() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listener != nil {
+		_ = s.listener.Close()
+		s.listener = nil
+	}
+	for c := range s.conns {
+		_ = c.Close()
+	}
+}
+
+// Up accepts connections (after Down).
+func (s *Server) Up() {
+	s.t.Helper()
+	l, err := net.Listen("tcp", s.address)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.mu.Lock()
+	s.listener, s.address = l, l.Addr().String()
+	s.mu.Unlock()
+	s.all.Go(func() { s.accept(l) })
 }
 
 // Script replaces the script for connections accepted from now on.
 func (s *Server) Script(steps ...Step) { s.script.Store(&steps) }
 
 // Addr is host:port.
-func (s *Server) Addr() string { return s.listener.Addr().String() }
+func (s *Server) Addr() string { return s.address }
 
 // Opened counts accepted connections, cancel requests included.
 func (s *Server) Opened() int { return int(s.opened.Load()) }
@@ -79,24 +103,22 @@ func (s *Server) Cancelled() <-chan struct{} { return s.cancelled }
 
 func (s *Server) close() {
 	close(s.done)
-	_ = s.listener.Close()
-	s.mu.Lock()
-	for c := range s.conns {
-		_ = c.Close()
-	}
-	s.mu.Unlock()
+	s.Down()
 	s.all.Wait()
 }
 
-func (s *Server) accept() {
+func (s *Server) accept(l net.Listener) {
 	for {
-		nc, err := s.listener.Accept()
+		nc, err := l.Accept()
 		if err != nil {
 			return
 		}
 		s.opened.Add(1)
 		s.mu.Lock()
 		s.conns[nc] = true
+		if s.listener != l {
+			_ = nc.Close()
+		}
 		s.mu.Unlock()
 		s.all.Go(func() { s.play(nc) })
 	}
@@ -283,9 +305,11 @@ func Reset() Step {
 	}
 }
 
-// Serve answers every Query with one row that holds text, every Sync with ReadyForQuery, until Terminate.
+// Serve answers every Query with one row that holds text (BEGIN, COMMIT, ROLLBACK and the rest keep the transaction
+// status as PostgreSQL does), every Sync with ReadyForQuery, until Terminate.
 func Serve(text string) Step {
 	return func(c *Conn) error {
+		status := byte('I')
 		for {
 			m, err := c.Read()
 			if err != nil {
@@ -293,9 +317,15 @@ func Serve(text string) Step {
 			}
 			switch m.Type {
 			case 'Q':
-				err = Send(Answer(text))(c)
+				switch strings.ToLower(strings.TrimRight(string(m.Body), "\x00")) {
+				case "begin":
+					status = 'T'
+				case "commit", "rollback":
+					status = 'I'
+				}
+				err = Send(Row(text), Complete("SELECT 1"), Ready(status))(c)
 			case 'S':
-				err = Send(Ready('I'))(c)
+				err = Send(Ready(status))(c)
 			case 'X':
 				return nil
 			}

@@ -86,12 +86,28 @@ var wants = [...]uint32{
 	headExplain:  everyLetter,
 }
 
+// notable reports whether a word can be pg_temp or the name of a function that
+// matters: the only words with p and s that are looked at after most heads.
+func notable(w []byte) bool {
+	return len(w) >= 7 && (w[2] == '_' || w[3] == '_')
+}
+
+// pgOrSet are the heads after which p and s stand for nothing else, unless prev
+// is set.
+var pgOrSet = [...]bool{
+	headOther: true, headSelect: true, headWith: true, headCopy: true, headSet: true, headPrepare: true,
+	headDeclare: true, headExplain: false,
+}
+
+const pAndS = 1<<('p'&31) | 1<<('s'&31)
+
 // longestKeyword is pg_try_advisory_lock_shared.
 const longestKeyword = 27
 
 // keyword takes a word that is not quoted.
 func (s *statement) keyword(w []byte) {
-	if s.prev == prevNone && s.skip>>(w[0]&31)&1 != 0 {
+	if letter := w[0] & 31; s.prev == prevNone &&
+		(s.skip>>letter&1 != 0 || (pgOrSet[s.head] && pAndS>>letter&1 != 0 && !notable(w))) {
 		s.pending = 0
 		return
 	}

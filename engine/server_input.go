@@ -46,6 +46,7 @@ func (s *server) walk(p []byte) int {
 		if err != nil {
 			s.toClient(p[run:i])
 			s.broken("absurd message length or type")
+			s.finish()
 			return len(p)
 		}
 		n := min(size, len(p)-i)

@@ -231,6 +231,7 @@ func (c *client) feed(p []byte) {
 	if c.srv != nil {
 		c.srv.flush()
 	}
+	c.armTimer()
 }
 
 // run goes on with held input after something changed, then reads on.

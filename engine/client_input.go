@@ -142,9 +142,6 @@ func (c *client) disposeIdle(typ byte, m []byte, size int) disposition {
 		return gone
 	case protocol.FrontendFlush, protocol.FrontendCopyData, protocol.FrontendCopyDone, protocol.FrontendCopyFail:
 		return drop
-	case protocol.FrontendPassword:
-		c.violation(typ, protocol.ErrType)
-		return gone
 	}
 	if c.outputHigh() {
 		c.held = true

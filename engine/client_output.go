@@ -112,8 +112,24 @@ func (c *client) fatal(r closeReason, e *protocol.ErrorFields) {
 	if c.reason == reasonNone {
 		c.reason = r
 	}
+	if c.state < clientIdle {
+		c.logRefused(&f)
+	}
 	c.part()
 	c.beginLinger()
+}
+
+// logRefused writes one line about a login that was refused.
+func (c *client) logRefused(e *protocol.ErrorFields) {
+	if !c.w.eng.cfg.Log.Connections {
+		return
+	}
+	database, user := "", ""
+	if c.up != nil {
+		database, user = c.up.pool.key.database, c.up.user
+	}
+	c.w.log.Info("login refused", "client", c.id, "database", database, "user", user,
+		"cause", c.reason.String(), "sqlstate", e.Code, "message", e.Message)
 }
 
 // close ends the client without a word.

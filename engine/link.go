@@ -28,7 +28,6 @@ func (s *server) link(c *client) {
 		c.pins |= pinSticky
 	}
 	s.apply(c.prof)
-	c.armTimer()
 }
 
 // apply queues one batch that makes the settings of p hold on s, where they do
@@ -83,13 +82,14 @@ func (s *server) release() {
 	if c.in.Len() > 0 || c.wantRead {
 		c.w.later(c) // not s.w: s may be another loop's now
 	}
+	c.armTimer()
 }
 
 // free hands a clean server back to admission, once no cancel travels. The
 // caller must not touch the server any more: it may be another loop's.
 func (s *server) free() {
-	if s.doomed {
-		s.discard(reasonServerUnclean, "a cancel request may still be on its way")
+	if s.doomed || !s.tracker.Idle() {
+		s.discard(reasonServerUnclean, "a cancel may still be on its way, or the server has said it ends")
 		return
 	}
 	if s.cancel != nil {

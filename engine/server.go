@@ -102,6 +102,7 @@ type server struct {
 	dirty      bool // a client left state: clean it before anybody else is served
 	restSwal   bool // the rest of the present message is not for the client
 	wantRead   bool // the socket may hold bytes that we chose not to read
+	eof        bool // PostgreSQL has closed its side
 	cancelled  bool // the present cycle has been cancelled by us
 	doomed     bool // a cancel may still be on its way: close it when idle
 	await      bool // the client's messages wait for the batch of settings
@@ -164,6 +165,7 @@ func (s *server) onReadable(hangup bool) {
 		if err != nil {
 			s.wantRead = false
 			if err != errAgain {
+				s.eof = true
 				s.lost(reasonServerGone)
 			}
 			return

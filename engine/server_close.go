@@ -40,10 +40,7 @@ func (s *server) lost(r closeReason) {
 	case serverConnecting, serverLoggingIn:
 		s.openFailed(s.reason, connectError(s.pool.host, errClosedInLogin))
 	case serverIdle:
-		s.setState(serverClosed)
-		s.sock.Close()
-		s.w.dropServer(s)
-		s.w.adm.Died(s.w.id, s.w.now(), s.place)
+		s.lostIdle()
 	case serverLinked:
 		c := s.client
 		s.tellLoss(c)
@@ -53,6 +50,28 @@ func (s *server) lost(r closeReason) {
 	case serverClosing:
 		s.ended()
 	}
+}
+
+// lostIdle: an idle server has ended, or is not to be trusted. Its place counts
+// until PostgreSQL has closed its side, unless it is promised to somebody, who
+// then opens it anew.
+func (s *server) lostIdle() {
+	w := s.w
+	if !s.eof && w.adm.TakeIdle(w.id, w.now(), s.place) {
+		s.discard(s.reason, "")
+		return
+	}
+	s.setState(serverClosed)
+	s.sock.Close()
+	w.dropServer(s)
+	s.logEnd()
+	w.adm.Died(w.id, w.now(), s.place)
+}
+
+func (s *server) logEnd() {
+	s.w.stats.backendsClosed.inc()
+	s.w.logServer("server disconnected", "server", s.number, "pid", s.pid, "host", s.pool.host.name,
+		"database", s.pool.key.database, "user", s.pool.key.user, "cause", s.reason.String())
 }
 
 // lastWords is what is told to whom the loss concerns: the server's FATAL, or
@@ -73,7 +92,7 @@ func (s *server) tellLoss(c *client) {
 	e := *s.lastWords()
 	midAnswer := s.rest > 0 && !s.restSwal
 	stays := c.pins == 0 && s.tracker.Status() == 'I' && c.rest == 0 && !midAnswer
-	ready, open := s.tracker.ReadyOwed(), !s.tracker.AtBoundary()
+	ready, open := s.tracker.ReadyOwed(), s.tracker.SyncOwed()
 	s.unlink()
 	s.w.stats.backendsLost.inc()
 	switch {
@@ -118,15 +137,15 @@ func (s *server) discard(r closeReason, why string) {
 	s.in.Release(s.w.loop)
 	s.out.Release(s.w.loop)
 	s.rest = 0
-	if s.fatal.Code == "" && s.reason != reasonServerGone {
+	if s.eof {
+		s.ended()
+		return
+	}
+	if s.fatal.Code == "" {
 		_, _ = s.sock.Write(terminateMessage) // best effort: it is closed in any case
 	}
 	_ = s.sock.ShutdownWrite()
 	s.w.loop.Wheel().Schedule(&s.timer, s.w.now()+closeTime)
-	if s.reason == reasonServerGone {
-		s.ended()
-		return
-	}
 	s.w.loop.Later(&s.sock) // an EOF that is already there gives no further edge
 }
 
@@ -137,6 +156,6 @@ func (s *server) ended() {
 	w.loop.Wheel().Cancel(&s.timer)
 	s.sock.Close()
 	w.dropServer(s)
-	w.stats.backendsClosed.inc()
+	s.logEnd()
 	w.adm.Closed(w.id, w.now(), s.place)
 }

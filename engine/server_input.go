@@ -219,7 +219,9 @@ func (s *server) settleLinked() {
 	if !s.tracker.Idle() {
 		if c.up.pool.mode == modeStatement && s.tracker.Owed() == 0 && s.tracker.AtBoundary() && s.tracker.Status() != 'I' {
 			c.fatal(reasonStatementMode, errStatementModeBlock)
+			return
 		}
+		c.armTimer()
 		return
 	}
 	if c.state == clientLoginLink {
@@ -232,5 +234,7 @@ func (s *server) settleLinked() {
 	}
 	if c.pins == 0 {
 		s.release()
+		return
 	}
+	c.armTimer()
 }

@@ -204,7 +204,7 @@ func (s *server) opened() {
 	s.pool.logins.Succeeded()
 	s.pool.learn(s.params)
 	w.stats.logins.inc()
-	w.log.Debug("server connected", "server", s.number, "pid", s.pid, "host", s.pool.host.name,
+	w.logServer("server connected", "server", s.number, "pid", s.pid, "host", s.pool.host.name,
 		"database", s.pool.key.database, "user", s.pool.key.user)
 	s.setState(serverIdle)
 	w.adm.Opened(w.id, now, s.place)

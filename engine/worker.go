@@ -152,6 +152,13 @@ func (w *worker) forget(c *client) {
 	}
 }
 
+// logServer writes one line about a connection to PostgreSQL.
+func (w *worker) logServer(msg string, args ...any) {
+	if w.eng.cfg.Log.Connections {
+		w.log.Info(msg, args...)
+	}
+}
+
 // newServer makes the server of a new place.
 func (w *worker) newServer(p *admission.Place) *server {
 	s := &server{w: w, place: p, pool: p.Pool().Owner.(*pool), number: w.eng.serverIDs.Add(1)}

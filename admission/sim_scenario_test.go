@@ -75,6 +75,47 @@ var scenarios = []scenario{
 		},
 	},
 	{
+		name: "two_saturated_pools_share_a_full_host_of_90", loops: 2, seeds: 1,
+		build: func(w *world) {
+			w.park, w.delay = .01, ms/10
+			w.opt.service, w.opt.connect, w.opt.think = 20*ms, 30*ms, 1
+			h := w.addHost(90)
+			h.SetMaxConnects(w.c, 0, w.now, 8)
+			busy, late := w.addPool(h, nil, 90), w.addPool(h, nil, 90)
+			w.crowd(w.addRoute(busy, RouteOptions{MaxInFlight: 200, MaxWaiters: 999}), 200, 160)
+			for _, v := range w.loops {
+				w.housekeep(v, 50*ms)
+			}
+			w.run(1000*ms, "the host full", func() bool { return busy.Counts().Size == 90 })
+			w.crowd(w.addRoute(late, RouteOptions{MaxInFlight: 200, MaxWaiters: 999}), 200, 160)
+			w.run(2000*ms, "both pools at their share", func() bool {
+				return busy.Counts().Size == 45 && late.Counts().Size == 45
+			})
+		},
+	},
+	{
+		name: "more_pools_than_places_take_turns", loops: 2, seeds: 3,
+		build: func(w *world) {
+			w.park, w.delay = .05, ms/10
+			w.opt.service, w.opt.connect, w.opt.think = 20*ms, 30*ms, 1
+			h := w.addHost(2)
+			for range 4 {
+				w.crowd(w.addRoute(w.addPool(h, nil, 2), RouteOptions{MaxInFlight: 9, MaxWaiters: 99}), 4, 400)
+			}
+			for _, v := range w.loops {
+				w.housekeep(v, 50*ms)
+			}
+			w.run(5000*ms, "every pool served", func() bool {
+				for _, p := range w.pools {
+					if p.routes[0].r.Count(Admitted) == 0 {
+						return false
+					}
+				}
+				return true
+			})
+		},
+	},
+	{
 		name: "reclaim_against_a_claim_and_another_reclaim", loops: 3,
 		mutants: map[string]string{"mut_reclaim_blind": "a backend was taken twice"},
 		build: func(w *world) {

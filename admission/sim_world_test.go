@@ -160,7 +160,7 @@ func (w *world) step() bool {
 	v.resume()
 	w.current = nil
 	w.checkWords()
-	if !w.anyBusy() {
+	if !w.anyBusy() && (len(w.places) < 40 || w.steps%16 == 0) { // a large world is walked less often
 		w.checkAll()
 	}
 	return true

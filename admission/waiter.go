@@ -12,7 +12,8 @@ package admission
 //   opening  holds a permit; waits for the connect of w.place (w.place.holder == w); in the pool's openings
 //   granted  holds a permit with w.place, which travels to it
 //   shed     counted nowhere; the message that tells its loop travels
-//   gone     left by the engine, or linked, while a message still refers to it; recycled when that arrives
+//   gone     left by the engine, or linked, while messages still refer to it: its ask (abroad), the notice that it was
+//            shed, its grant (place is set until that arrives); recycled when none is left
 // It leaves queued, claim and opening only in the critical section, so each waiter ends exactly once.
 
 type waiterState uint8

@@ -19,6 +19,7 @@ func (t tickHandler) Fire(now int64) int64 {
 	w.checkMemory()
 	if now-w.lastScan >= sweepInterval {
 		w.lastScan = now
+		w.adm.Trim(w.id, now)
 		w.sweepIdle(now)
 	}
 	w.drainTick(now)

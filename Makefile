@@ -27,7 +27,9 @@ check:
 	@$(TOOLS) go
 	@unformatted=$$(go run $(GOFUMPT) -l .) && { [ -z "$$unformatted" ] || { echo "gofumpt: $$unformatted"; exit 1; }; }
 	go vet ./...
+	go vet -tags sim ./admission
 	go run $(STATICCHECK) ./...
+	go run $(STATICCHECK) -tags sim ./admission
 	@for script in .ci/run internal/scripts/*.sh internal/pgtest/*.sh; do bash -n $$script || exit 1; done
 
 format:
@@ -39,6 +41,7 @@ test: drivers
 	@$(TOOLS) go cc
 	@$(POSTGRES) >/dev/null
 	go test -race -timeout 12m ./...
+	go test -tags sim -timeout 5m ./admission
 	go test -timeout 5m -run 'Alloc|Memory' -bench . -benchtime 1x ./...
 
 # The scheduler in the simulator: long random seeds, then every committed mutation, each of which must fail.

@@ -79,21 +79,25 @@ func until(t *testing.T, limit time.Duration, what string, condition func() bool
 // resident is the resident memory of a process in bytes; descriptors counts its open files.
 func resident(t *testing.T, pid int) int {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	n, err := residentMemory(pid)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return n
+}
+
+func residentMemory(pid int) (int, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
 	}
 	for line := range strings.Lines(string(text)) {
 		if value, ok := strings.CutPrefix(line, "VmRSS:"); ok {
 			kib, err := strconv.Atoi(strings.Fields(value)[0])
-			if err != nil {
-				t.Fatal(err)
-			}
-			return kib << 10
+			return kib << 10, err
 		}
 	}
-	t.Fatalf("no VmRSS in the status of process %d", pid)
-	return 0
+	return 0, fmt.Errorf("no VmRSS in the status of process %d", pid)
 }
 
 func descriptors(t *testing.T, pid int) int {

@@ -94,8 +94,12 @@ func TestTimeouts(t *testing.T) {
 			logins := s.Logins()
 			c := login(t, p)
 			test.act(t, c)
+			began := time.Now()
 			if got := ends(t, c); test.want != "" && got != test.want {
 				t.Errorf("the connection ended with %q, want %q", got, test.want)
+			}
+			if d := time.Since(began); d > 2*time.Second {
+				t.Errorf("the deadline took effect after %v", d)
 			}
 			next := login(t, p)
 			if after := ask(t, next, "SELECT pg_backend_pid()"); after != before {
@@ -115,8 +119,12 @@ func TestQueryTimeout(t *testing.T) {
 	c := login(t, p)
 	pid := ask(t, c, "SELECT pg_backend_pid()")
 	for range 3 {
+		began := time.Now()
 		if _, err := c.Exec("SELECT pg_sleep(30)"); code(err) != "57014" {
 			t.Fatalf("got %v, want 57014", err)
+		}
+		if d := time.Since(began); d > 2*time.Second {
+			t.Errorf("the deadline took effect after %v", d)
 		}
 		if got := ask(t, c, "SELECT pg_backend_pid()"); got != pid {
 			t.Errorf("backend %s became %s", pid, got)

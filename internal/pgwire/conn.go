@@ -31,7 +31,7 @@ func Open(network, address string) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{Net: c, Timeout: DefaultTimeout, r: bufio.NewReaderSize(c, 64<<10)}, nil
+	return &Conn{Net: c, Timeout: DefaultTimeout, r: bufio.NewReader(c)}, nil
 }
 
 // Dial is Open for a test: it fails the test on an error and closes when the test ends.

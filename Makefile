@@ -16,7 +16,7 @@ ROUNDS   ?= 5
 
 build:
 	@$(TOOLS) go
-	go build -trimpath -o bin/pg-kinetic ./cmd/pg-kinetic
+	go build -o bin/pg-kinetic ./cmd/pg-kinetic
 
 # A throw-away PostgreSQL with pg-kinetic in front, until Ctrl-C.
 run: build

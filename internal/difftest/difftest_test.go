@@ -75,14 +75,14 @@ func TestSameAsPostgreSQL(t *testing.T) {
 	s := database(t)
 	su := connect(t, s)
 	dialogues := load(t)
-	direct := map[string]string{}
+	direct, logins := map[string]string{}, map[string]string{}
 	for _, d := range dialogues {
 		su.prepare(t, d)
-		transcript, err := d.Run(s.Addr())
+		login, transcript, err := d.Run(s.Addr())
 		if err != nil {
 			t.Errorf("%s with PostgreSQL itself: %v, after\n%s", d.Name, err, transcript)
 		}
-		direct[d.Name] = transcript
+		direct[d.Name], logins[d.Name] = transcript, login
 		if *transcripts {
 			t.Logf("%s\n%s", d.Name, transcript)
 		}
@@ -90,15 +90,20 @@ func TestSameAsPostgreSQL(t *testing.T) {
 	for _, mode := range modes {
 		t.Run(mode, func(t *testing.T) {
 			p := pooler.Start(t, s, pooler.Options{Mode: mode, PoolSize: 1})
+			sameLogins := true
 			for _, d := range dialogues {
 				t.Run(d.Name, func(t *testing.T) {
 					su.prepare(t, d)
-					transcript, err := d.Run(p.Addr())
+					login, transcript, err := d.Run(p.Addr())
 					if err != nil {
 						t.Errorf("%v", err)
 					}
 					if transcript != direct[d.Name] {
 						t.Errorf("differs from PostgreSQL (-) in (+):\n%s", difference(direct[d.Name], transcript))
+					}
+					if login != logins[d.Name] && sameLogins { // told once: all logins would say the same
+						sameLogins = false
+						t.Errorf("the login differs from PostgreSQL (-) in (+):\n%s", difference(logins[d.Name], login))
 					}
 				})
 			}

@@ -12,18 +12,19 @@ import (
 	"pgkinetic/internal/pgwire"
 )
 
-// Run plays the dialogue in a new session at the TCP address and returns what the server said, one line per message with
-// ParameterStatus messages sorted before the ReadyForQuery that they precede (their place among the others is free).
-func (d *Dialogue) Run(address string) (string, error) {
+// Run plays the dialogue in a new session at the TCP address and returns what the server said at the login and afterwards,
+// one line per message, with ParameterStatus messages sorted before the ReadyForQuery that they precede (their place among
+// the others is free).
+func (d *Dialogue) Run(address string) (login, transcript string, err error) {
 	c, err := pgwire.Open("tcp", address)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	defer c.Close()
 	all, err := c.Login(0, d.startup()...)
-	transcript := "login\n" + d.normalise(all)
+	login = d.normalise(all)
 	if err != nil {
-		return transcript, err
+		return login, "", err
 	}
 	var pending []byte
 	for _, s := range d.Steps {
@@ -35,10 +36,10 @@ func (d *Dialogue) Run(address string) (string, error) {
 		pending = pending[:0]
 		transcript += d.normalise(answers)
 		if err != nil {
-			return transcript, fmt.Errorf("line %d: %w", s.Line, err)
+			return login, transcript, fmt.Errorf("line %d: %w", s.Line, err)
 		}
 	}
-	return transcript, nil
+	return login, transcript, nil
 }
 
 func (d *Dialogue) startup() []string {

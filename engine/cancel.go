@@ -201,6 +201,7 @@ func (k *cancelConn) dial() {
 		k.finish()
 		return
 	}
+	k.sock.WantWrite(true) // a Unix socket reports that it is connected only when asked to
 	k.w.stats.cancels.inc()
 	k.w.loop.Wheel().Schedule(&k.timer, k.at+cancelTime)
 }
@@ -212,6 +213,7 @@ func (k *cancelConn) OnReady(_ *reactor.Socket, ev reactor.Events) {
 		w.answer = protocol.AppendCancelRequest(w.answer[:0], k.srv.pid, k.srv.key)
 		n, err := k.sock.Write(w.answer)
 		k.sent = err == nil && n == len(w.answer)
+		k.sock.WantWrite(!k.sent)
 	}
 	var b [16]byte
 	n, err := k.sock.Read(b[:])

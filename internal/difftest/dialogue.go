@@ -8,6 +8,7 @@
 //	setup SQL                  run by the superuser before each run of the dialogue
 //	param NAME VALUE           a start-up parameter
 //	bytewise                   each byte is a write of its own
+//	known REASON               the pooler differs from PostgreSQL here, and must do so until the line is removed
 //	violation                  the client breaks the protocol: errors are compared by severity and SQLSTATE only
 //	Q SQL                      Query
 //	P NAME SQL                 Parse; the name . is the unnamed one, here and below
@@ -55,7 +56,8 @@ type Dialogue struct {
 	Setup    []string
 	Params   []string // start-up parameters: name, value, …
 	Bytewise bool
-	Lenient  bool // violation
+	Lenient  bool   // violation
+	Known    string // why the pooler may differ; "" = it may not
 	Steps    []Step
 }
 
@@ -124,6 +126,9 @@ func (d *Dialogue) add(line string, number int) error {
 		return nil
 	case "bytewise":
 		d.Bytewise = true
+		return nil
+	case "known":
+		d.Known = rest
 		return nil
 	case "violation":
 		d.Lenient = true

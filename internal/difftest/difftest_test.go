@@ -98,7 +98,14 @@ func TestSameAsPostgreSQL(t *testing.T) {
 					if err != nil {
 						t.Errorf("%v", err)
 					}
-					if transcript != direct[d.Name] {
+					same := transcript == direct[d.Name]
+					if d.Known != "" && p.Target == pooler.Kinetic {
+						if same {
+							t.Errorf("no longer true: %s", d.Known)
+						}
+						return
+					}
+					if !same {
 						t.Errorf("differs from PostgreSQL (-) in (+):\n%s", difference(direct[d.Name], transcript))
 					}
 					if login != logins[d.Name] && sameLogins { // told once: all logins would say the same

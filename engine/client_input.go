@@ -178,7 +178,7 @@ func (c *client) offer(typ byte, m []byte, size int) disposition {
 		c.close(reasonClientTerminate)
 		return gone
 	}
-	if s.await || t.Owed() > 0 && t.AtBoundary() && c.mustYield(t) {
+	if s.await || !s.fresh && t.Owed() > 0 && t.AtBoundary() && c.mustYield(t) {
 		c.held = true
 		return stop
 	}
@@ -186,7 +186,8 @@ func (c *client) offer(typ byte, m []byte, size int) disposition {
 	if look.refused != nil {
 		return c.refuseInPlace(look.refused)
 	}
-	switch t.Offer(typ, look.mayCopy) {
+	v := t.Offer(typ, look.mayCopy)
+	switch v {
 	case protocol.Hold, protocol.Full:
 		c.scan = nil
 		c.held = true
@@ -194,13 +195,14 @@ func (c *client) offer(typ byte, m []byte, size int) disposition {
 	case protocol.Drop:
 		c.scan = nil
 		return drop
-	case protocol.ForwardFlush:
-		c.note(typ, m, &look)
-		return takeFlush
 	}
 	c.note(typ, m, &look)
+	s.fresh = false
 	if s.cycleAt == 0 {
 		s.beginCycle(c.w.now())
+	}
+	if v == protocol.ForwardFlush {
+		return takeFlush
 	}
 	return take
 }

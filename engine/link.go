@@ -17,6 +17,7 @@ func (s *server) link(c *client) {
 	s.setState(serverLinked)
 	s.client, c.srv = c, s
 	s.cycleAt, s.xactAt = 0, 0
+	s.fresh = true
 	s.waitAt = s.w.now()
 	if c.state == clientLoginWait {
 		c.setState(clientLoginLink)

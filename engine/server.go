@@ -106,6 +106,7 @@ type server struct {
 	cancelled  bool // the present cycle has been cancelled by us
 	doomed     bool // a cancel may still be on its way: close it when idle
 	await      bool // the client's messages wait for the batch of settings
+	fresh      bool // linked, and nothing of the client has been sent yet
 	rollbacks  uint8
 	cleaning   bool // the clean-up query is under way
 	fatal      protocol.ErrorFields

@@ -228,6 +228,10 @@ func (s *server) settleLinked() {
 		c.backendAnswered()
 		return
 	}
+	if s.fresh {
+		c.armTimer() // the batch of settings is done; the client's request is yet to be sent
+		return
+	}
 	if s.w.eng.draining.Load() && c.in.Len() == 0 {
 		c.fatal(reasonDraining, errShutdown)
 		return

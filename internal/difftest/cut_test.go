@@ -12,8 +12,8 @@ import (
 func TestVanishingClients(t *testing.T) {
 	s := database(t)
 	su := connect(t, s)
-	clean := untouched(t, s)
 	p := pooler.Start(t, s, pooler.Options{PoolSize: 1, Flags: []string{"--capacity.checkout-timeout-ms=20000"}})
+	clean := untouched(t, p.Addr()) // before any other client: TestSameAsPostgreSQL compares it with PostgreSQL's
 	for _, d := range load(t) {
 		t.Run(d.Name, func(t *testing.T) {
 			su.prepare(t, d)

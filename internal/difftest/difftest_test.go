@@ -114,7 +114,7 @@ func TestSameAsPostgreSQL(t *testing.T) {
 					}
 				})
 			}
-			probe(t, p, untouched(t, s), 200)
+			probe(t, p, untouched(t, s.Addr()), 200)
 			sessions(t, s, p)
 		})
 	}
@@ -147,10 +147,10 @@ const leftovers = `SELECT (SELECT count(*) FROM pg_prepared_statements), (SELECT
 	current_setting('application_name'), current_setting('search_path'), current_setting('DateStyle'),
 	current_setting('TimeZone'), current_setting('statement_timeout'), current_setting('client_encoding')`
 
-// untouched is what leftovers gives in a new session with PostgreSQL itself.
-func untouched(t *testing.T, s *pgtest.Server) string {
+// untouched is what leftovers gives in a new session.
+func untouched(t *testing.T, address string) string {
 	t.Helper()
-	c := pgwire.Login(t, "tcp", s.Addr(), "user", User, "database", "postgres")
+	c := pgwire.Login(t, "tcp", address, "user", User, "database", "postgres")
 	defer c.Close()
 	rows, err := c.Exec(leftovers)
 	if err != nil {

@@ -6,15 +6,16 @@ package engine
 //
 // State and its edges (an edge not listed is a bug and panics):
 //
-//	startup  -> login | closing           the startup packet has come
-//	login    -> loginWait | idle | closing
-//	loginWait-> loginLink | idle | closing  needs a backend: waits like a request
-//	loginLink-> idle | closing            asks its backend
-//	idle     -> waiting | linked | skipping | closing
-//	waiting  -> linked | idle | skipping | closing
-//	linked   -> idle | skipping | closing
-//	skipping -> idle | closing            a refused group: dropped up to its Sync
-//	closing  -> gone                      a last message is on its way
+//	startup    -> login | closing | gone                  until the startup packet has come
+//	login      -> login_wait | idle | closing | gone
+//	login_wait -> login | login_link | closing | gone     needs a backend: waits like a request
+//	login_link -> login | closing | gone                  asks its backend
+//	idle       -> waiting | linked | skipping | closing | gone
+//	waiting    -> idle | linked | skipping | closing | gone
+//	linked     -> idle | skipping | closing | gone
+//	skipping   -> idle | closing | gone                   a refused group: dropped up to its Sync
+//	closing    -> gone                                    a last message is on its way
+//	gone       ->
 //
 // Invariants:
 //   - srv != nil exactly in linked and loginLink; waiter != nil exactly in

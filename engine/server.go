@@ -9,14 +9,15 @@ package engine
 //
 // State and its edges (an edge not listed is a bug and panics):
 //
-//	connecting -> loggingIn | backoff | closed     the dial is under way
-//	loggingIn  -> idle | backoff | closing | closed
-//	backoff    -> closed                           waits to try again; no socket
+//	connecting -> logging_in | backoff | closed            the dial is under way
+//	logging_in -> backoff | idle | closing | closed
+//	backoff    -> closed                                   waits to try again; no socket
 //	idle       -> linked | closing | closed
 //	linked     -> idle | recovering | settling | closing | closed
-//	recovering -> idle | settling | closing | closed brings it back to a clean state
-//	settling   -> idle | closing | closed          clean, but a cancel is under way
-//	closing    -> closed                           Terminate sent, waits for EOF
+//	recovering -> idle | settling | closing | closed       brings it back to a clean state
+//	settling   -> idle | closing | closed                  clean, but a cancel is under way
+//	closing    -> closed                                   Terminate sent, waits for EOF
+//	closed     ->
 //
 // Invariants:
 //   - client != nil exactly in linked;

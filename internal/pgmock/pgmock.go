@@ -335,3 +335,13 @@ func Serve(text string) Step {
 		}
 	}
 }
+
+// ReadHeader reads the header of a message and gives the length of its body.
+func (c *Conn) ReadHeader() (int64, error) {
+	var head [5]byte
+	_, err := io.ReadFull(c.r, head[:])
+	return int64(binary.BigEndian.Uint32(head[1:])) - 4, err
+}
+
+// Discard reads n bytes and drops them.
+func (c *Conn) Discard(n int64) (int64, error) { return io.CopyN(io.Discard, c.r, n) }

@@ -60,6 +60,9 @@ func (s *server) startRecovery() {
 // recoverOn takes the next step once everything owed has been answered.
 func (s *server) recoverOn() {
 	if s.tracker.Owed() > 0 || s.rest > 0 {
+		if !s.cancelled && s.rollbacks == 0 && !s.cleaning { // a further query of the client has begun
+			s.w.loop.Wheel().ScheduleBefore(&s.timer, min(s.w.now()+cancelGrace, s.until))
+		}
 		return
 	}
 	switch {
@@ -145,9 +148,14 @@ func (s *server) recoveryDue(now int64) {
 		s.discard(reasonRecoveryTimeout, "recovery_timeout_ms exceeded")
 		return
 	}
-	if !s.cancelled && s.tracker.Busy() {
+	next := s.until
+	switch {
+	case s.cancelled || !s.tracker.Busy():
+	case s.cancel != nil: // it was for an earlier query of this client
+		next = min(now+cancelGrace, s.until)
+	default:
 		s.cancelled = true
 		s.w.cancels.start(s, nil)
 	}
-	s.w.loop.Wheel().Schedule(&s.timer, s.until)
+	s.w.loop.Wheel().Schedule(&s.timer, next)
 }

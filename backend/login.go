@@ -56,10 +56,6 @@ const (
 	authSASLFinal    = 12
 )
 
-// DefaultApplicationName is the application_name of a login whose parameters
-// name none.
-const DefaultApplicationName = "pg-kinetic"
-
 const passwordRemedy = "set password, password_env or password_file of the database's entry"
 
 // LoginConfig is what a login needs to know. It is read only; one value may
@@ -123,20 +119,13 @@ func (l *Login) Minor() uint16 { return l.minor }
 
 // Start appends the StartupMessage to dst.
 func (l *Login) Start(dst []byte) []byte {
-	params := make([]protocol.Param, 0, len(l.cfg.Params)+3)
+	params := make([]protocol.Param, 0, len(l.cfg.Params)+2)
 	params = append(
 		params,
 		protocol.Param{Name: "user", Value: l.cfg.User},
 		protocol.Param{Name: "database", Value: l.cfg.Database},
 	)
-	named := false
-	for _, p := range l.cfg.Params {
-		named = named || p.Name == "application_name"
-		params = append(params, p)
-	}
-	if !named {
-		params = append(params, protocol.Param{Name: "application_name", Value: DefaultApplicationName})
-	}
+	params = append(params, l.cfg.Params...)
 	l.state = loginRequested
 	return protocol.AppendStartup(dst, 3, l.cfg.Minor, params)
 }

@@ -65,7 +65,7 @@ func transcript(t *testing.T, l *Login, script []msg) (string, error) {
 	return b.String(), nil
 }
 
-const startup = `> "\x00\x00\x007\x00\x03\x00\x00user\x00u\x00database\x00d\x00application_name\x00pg-kinetic\x00\x00"` + "\n"
+const startup = `> "\x00\x00\x00\x1b\x00\x03\x00\x00user\x00u\x00database\x00d\x00\x00"` + "\n"
 
 func TestLoginDialogues(t *testing.T) {
 	f := func(name string, cfg LoginConfig, want string, script ...msg) {

@@ -21,6 +21,7 @@ type disposition uint8
 const (
 	take      disposition = iota // forward it
 	takeFlush                    // forward it, then a Flush of ours
+	takeClean                    // close the unnamed statement, then forward it
 	drop                         // it has been answered, or needs no answer
 	stop                         // not now: it stays held
 	gone                         // the client was closed
@@ -57,6 +58,12 @@ func (c *client) consume(p []byte) int {
 		}
 		switch c.dispose(typ, p[i:i+n], size) {
 		case take:
+			i += n
+			c.rest, c.restDrop = int64(size-n), false
+		case takeClean:
+			c.forward(p[run:i])
+			run = i
+			c.srv.send(closeUnnamed)
 			i += n
 			c.rest, c.restDrop = int64(size-n), false
 		case takeFlush:
@@ -147,7 +154,7 @@ func (c *client) disposeIdle(typ byte, m []byte, size int) disposition {
 		c.held = true
 		return stop
 	}
-	if typ == protocol.FrontendSync {
+	if typ == protocol.FrontendSync && size == protocol.HeaderLen {
 		c.sendReady('I')
 		return drop
 	}
@@ -186,6 +193,7 @@ func (c *client) offer(typ byte, m []byte, size int) disposition {
 	if look.refused != nil {
 		return c.refuseInPlace(look.refused)
 	}
+	clean := look.unnamed && c.mustClean(t)
 	v := t.Offer(typ, look.mayCopy)
 	switch v {
 	case protocol.Hold, protocol.Full:
@@ -201,10 +209,23 @@ func (c *client) offer(typ byte, m []byte, size int) disposition {
 	if s.cycleAt == 0 {
 		s.beginCycle(c.w.now())
 	}
-	if v == protocol.ForwardFlush {
+	switch {
+	case clean:
+		return takeClean
+	case v == protocol.ForwardFlush:
 		return takeFlush
 	}
 	return take
+}
+
+// mustClean: the message names the unnamed statement, which this client has not
+// parsed on this backend: what is there may be another client's. A Close of it
+// goes before the message, which PostgreSQL then answers with its own 26000.
+func (c *client) mustClean(t *protocol.Tracker) bool {
+	if c.parsed || !t.MayInject() {
+		return false
+	}
+	return t.Inject(protocol.FrontendClose) == protocol.Forward
 }
 
 // mustYield: a further Sync group must wait for the answers before it, because
@@ -219,6 +240,7 @@ type look struct {
 	refused *protocol.ErrorFields
 	mayCopy bool
 	named   bool // a Parse with a statement name
+	unnamed bool // a Bind or Describe of the unnamed statement
 }
 
 // inspect decodes the few message types that matter. m may be only the first
@@ -246,6 +268,12 @@ func (c *client) inspect(typ byte, m []byte, size int) (l look) {
 			l.flags = sqllex.CopyFromStdin
 		}
 		l.mayCopy = l.flags&sqllex.CopyFromStdin != 0
+	case protocol.FrontendBind:
+		_, stmt, ok := protocol.BindNames(body)
+		l.unnamed = ok && len(stmt) == 0
+	case protocol.FrontendDescribe:
+		kind, name, ok := protocol.DescribeTarget(body)
+		l.unnamed = ok && kind == protocol.TargetStatement && len(name) == 0
 	case protocol.FrontendExecute:
 		portal, ok := protocol.ExecutePortal(body)
 		l.mayCopy = !ok || c.marks.Execute(portal)
@@ -275,7 +303,9 @@ func (c *client) note(typ byte, m []byte, l *look) {
 	case protocol.FrontendSync:
 		if c.unbound {
 			c.unbound = false
-			c.pin(pinSession)
+			if c.up.pool.mode != modeStatement { // there it ends with its group
+				c.pin(pinSession)
+			}
 		}
 	case protocol.FrontendParse:
 		name, _, _ := protocol.ParseMessage(body)
@@ -283,7 +313,7 @@ func (c *client) note(typ byte, m []byte, l *look) {
 		if l.named {
 			c.pin(pinSession)
 		} else {
-			c.unbound = true
+			c.unbound, c.parsed = true, true
 		}
 	case protocol.FrontendBind:
 		portal, stmt, _ := protocol.BindNames(body)

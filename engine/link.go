@@ -64,6 +64,7 @@ func (s *server) batchDone() {
 func (s *server) unlink() *client {
 	c := s.client
 	s.client, c.srv = nil, nil
+	c.parsed = false
 	return c
 }
 

@@ -235,6 +235,7 @@ func (s *server) appendFlush() {
 
 var (
 	flushMessage     = protocol.AppendFlush(nil)
+	closeUnnamed     = protocol.AppendClose(nil, protocol.TargetStatement, "")
 	syncMessage      = protocol.AppendSync(nil)
 	terminateMessage = protocol.AppendTerminate(nil)
 )

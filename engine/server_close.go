@@ -102,7 +102,7 @@ func (s *server) tellLoss(c *client) {
 	case midAnswer:
 		c.close(reasonBackendLost)
 		return
-	case !stays:
+	case !stays || e.Code == protocol.CodeProtocolViolation: // the latter is the client's own doing
 		c.fatal(reasonBackendLost, &e)
 		return
 	}

@@ -123,7 +123,7 @@ func (s *server) answer(typ byte, m []byte, whole bool) (forward, ok bool) {
 func (s *server) answered(typ byte, body []byte, a *protocol.Answer) (forward, ok bool) {
 	c := s.client
 	probing := s.probe != nil && !s.applied.Pending()
-	if a.InjectedError && !probing && (c == nil || c.state != clientLoginLink || s.applied.Pending()) {
+	if a.InjectedError && (s.applied.Pending() || s.cleaning) {
 		s.injectedFailed(body)
 		return false, s.state < serverClosing
 	}

@@ -119,3 +119,11 @@ func AppendPassword(dst []byte, password string) []byte {
 	dst, at := begin(dst, FrontendPassword)
 	return finish(appendString(dst, password), at)
 }
+
+// AppendClose appends Close of a statement or portal (TargetStatement,
+// TargetPortal).
+func AppendClose(dst []byte, target byte, name string) []byte {
+	dst, at := begin(dst, FrontendClose)
+	dst = append(dst, target)
+	return finish(appendString(dst, name), at)
+}

@@ -241,9 +241,11 @@ func (t *Tracker) Orphan() {
 
 // Recover appends to dst the messages that bring the backend back to
 // ReadyForQuery and counts them: CopyFail where a COPY reads or may yet read,
-// and Sync where a group has none. It appends nothing when the backend gets
-// there by itself. The caller is between two messages of the client, and the
-// message that is held, if any, will not be offered again.
+// and, where a group has no Sync, a Query that rolls it back and the Sync: alone,
+// the Sync would commit what the client has not asked to commit. It appends
+// nothing when the backend gets there by itself. The caller is between two
+// messages of the client, and the message that is held, if any, will not be
+// offered again.
 func (t *Tracker) Recover(dst []byte) []byte {
 	if t.gate != gateOpen && !t.recovered {
 		// CopyFail is sent on suspicion: one that finds no COPY is ignored.
@@ -254,6 +256,10 @@ func (t *Tracker) Recover(dst []byte) []byte {
 	t.held = 0
 	t.waiting = false
 	t.flushed = false
+	if t.group == groupOpen && !t.skip {
+		dst = AppendQuery(dst, "ROLLBACK")
+		t.send(kindQuery, flagInjected)
+	}
 	if t.group != groupClosed {
 		dst = AppendSync(dst)
 		t.send(kindSync, flagInjected)

@@ -86,6 +86,12 @@ func (t *Tracker) sendClient(k kind, mayCopy bool) Verdict {
 	return ForwardFlush
 }
 
+// MayInject reports whether a message of ours may go before the client's next
+// one: nothing is held, no COPY reads, and there is room for both.
+func (t *Tracker) MayInject() bool {
+	return t.gate == gateOpen && t.queue.n < MaxOwed-1
+}
+
 // Inject counts a message of ours by its type: its answers are Swallow. It is
 // to be sent where nothing is held, and not inside a COPY. The verdict is
 // Forward, ForwardFlush, or Drop where the backend would discard the message.

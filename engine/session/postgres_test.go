@@ -26,7 +26,7 @@ type pooled struct {
 func newPooled(t *testing.T, s *pgtest.Server, database string) *pooled {
 	t.Helper()
 	p := &pooled{t: t, wire: pgwire.Dial(t, "tcp", s.Addr())}
-	messages, err := p.wire.Login(0, "user", "postgres", "database", database, "application_name", backend.DefaultApplicationName)
+	messages, err := p.wire.Login(0, "user", "postgres", "database", database)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,9 +169,6 @@ func TestSettingsHoldAsWithPostgreSQL(t *testing.T) {
 		var want []map[string]string
 		for _, c := range clients {
 			direct := append([]string{"user", "postgres", "database", database}, c...)
-			if !strings.Contains(fmt.Sprint(c), "application_name") {
-				direct = append(direct, "application_name", backend.DefaultApplicationName)
-			}
 			want = append(want, settingsOf(t, pgwire.Login(t, "tcp", s.Addr(), direct...)))
 			profile, err := other.judge(&v, params(c...))
 			if err != nil {

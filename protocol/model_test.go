@@ -3,7 +3,8 @@ package protocol
 // A model of a PostgreSQL session, as far as the tracker is concerned: it reads
 // the messages that it was sent one after the other, with PostgreSQL's rules for
 // errors, synchronisation and copy data, and keeps what it says in a buffer
-// until something pushes it out.
+// until something pushes it out. What its statements write is committed and
+// rolled back as PostgreSQL does it; see model_transaction_test.go.
 
 // source gives the decisions of a random test: a number below n.
 type source func(n int) int
@@ -26,13 +27,15 @@ const (
 	doesCopyEnd = 'f' // fails when it has read CopyDone
 	doesBlock   = '(' // BEGIN
 	doesUnblock = ')' // COMMIT
+	doesUndo    = 'x' // ROLLBACK
+	doesDefer   = 'd' // CommandComplete; violates a constraint that is checked at commit
 )
 
 // message is one message to the model.
 type message struct {
 	typ        byte
 	id         int         // that of the client's message; negative: ours
-	fails      bool        // Parse, Bind, Describe, Close, Sync, FunctionCall
+	fails      bool        // Parse, Bind, Describe, Close, FunctionCall
 	late       bool        // FunctionCall fails after its response
 	statements []statement // Query, Execute
 	marked     bool        // offered as one that may be COPY FROM STDIN
@@ -60,8 +63,8 @@ type model struct {
 	data    int // copy data messages read by the COPY at hand
 	skip    bool
 	open    bool // extended messages were read since the last Sync, Query or FunctionCall
-	status  byte
 	dead    bool
+	transaction
 }
 
 func (m *model) say(typ byte, id int) { m.out = append(m.out, said{typ: typ, id: id}) }
@@ -72,6 +75,7 @@ func (m *model) ready(id int) {
 }
 
 func (m *model) fail(id int, code string) {
+	m.abort()
 	m.out = append(m.out, said{typ: BackendErrorResponse, id: id, code: code})
 	m.pushed = len(m.out)
 }
@@ -93,10 +97,7 @@ func (m *model) step() bool {
 	switch c.typ {
 	case FrontendSync:
 		m.skip, m.open = false, false
-		if c.fails {
-			m.fail(c.id, "23505")
-		}
-		m.ready(c.id)
+		m.finish(c.id)
 	case FrontendFlush:
 		m.pushed = len(m.out)
 	case FrontendQuery, FrontendExecute:
@@ -111,7 +112,7 @@ func (m *model) step() bool {
 		if c.fails {
 			m.fail(c.id, "22012")
 		}
-		m.ready(c.id)
+		m.finish(c.id)
 	case FrontendParse, FrontendBind, FrontendDescribe, FrontendClose:
 		m.extended(c)
 	}
@@ -172,13 +173,19 @@ func (m *model) run() {
 		case doesError:
 			m.failRunning("22012")
 			return
+		case doesUnblock:
+			if !m.commit() {
+				m.failRunning("23505")
+				return
+			}
+			m.say(BackendCommandComplete, c.id)
 		default:
 			m.simpleStatement(s, c.id)
 		}
 	}
 	m.running = nil
 	if simple {
-		m.ready(c.id)
+		m.finish(c.id)
 	}
 }
 
@@ -202,9 +209,13 @@ func (m *model) simpleStatement(s statement, id int) {
 		}
 		m.say(BackendCopyDone, id)
 	case doesBlock:
-		m.status = StatusBlock
-	case doesUnblock:
-		m.status = StatusIdle
+		m.begin()
+	case doesUndo:
+		if m.rollback() {
+			m.say(BackendNoticeResponse, id)
+		}
+	case doesTag, doesDefer:
+		m.write(id, s.does == doesDefer)
 	}
 	m.say(BackendCommandComplete, id)
 }
@@ -213,9 +224,6 @@ func (m *model) failRunning(code string) {
 	c := m.running
 	m.fail(c.id, code)
 	m.running, m.rest = nil, nil
-	if m.status == StatusBlock {
-		m.status = StatusFailed
-	}
 	if c.typ == FrontendQuery {
 		m.ready(c.id)
 		return
@@ -240,6 +248,7 @@ func (m *model) copyIn(c message) {
 			m.failRunning("23505")
 			return
 		}
+		m.write(m.running.id, false)
 		m.say(BackendCommandComplete, m.running.id)
 		m.rest = m.rest[1:]
 		m.run()
@@ -251,13 +260,15 @@ func (m *model) copyIn(c message) {
 	}
 }
 
+func newModel() *model { return &model{transaction: transaction{status: StatusIdle}} }
+
 // quiet reports whether nothing more happens without input.
 func (m *model) quiet() bool { return len(m.in) == 0 || m.dead }
 
 // direct is what a client that sends all of script gets from PostgreSQL, what
 // stays in its buffer included.
 func direct(script []message) *model {
-	m := &model{status: StatusIdle}
+	m := newModel()
 	for _, c := range script {
 		if !c.await {
 			m.in = append(m.in, c)
@@ -285,7 +296,7 @@ func makeScript(pick source) []message {
 		case 3:
 			s.add(message{typ: FrontendFunctionCall, fails: pick(4) == 0, late: pick(2) == 0})
 		case 4:
-			s.add(message{typ: FrontendSync, fails: pick(4) == 0})
+			s.add(message{typ: FrontendSync})
 		case 5:
 			s.add(message{typ: []byte{FrontendFlush, FrontendCopyData, FrontendCopyDone, FrontendCopyFail}[pick(4)]})
 		default:
@@ -303,7 +314,7 @@ func (s *scriptMaker) add(c message) {
 
 // plain is a statement that reads no copy data.
 func (s *scriptMaker) plain(execute bool) statement {
-	does := []byte{doesTag, doesRows, doesEmpty, doesError, doesCopyOut, doesBlock, doesUnblock, doesRows, doesTag, doesSuspend}
+	does := []byte{doesTag, doesRows, doesEmpty, doesError, doesCopyOut, doesBlock, doesUnblock, doesUndo, doesTag, doesTag, doesDefer, doesSuspend}
 	st := statement{does: does[s.pick(len(does))], count: s.pick(3)}
 	if st.does == doesSuspend && !execute {
 		st.does = doesRows
@@ -359,7 +370,7 @@ func (s *scriptMaker) group() {
 		}
 	}
 	if s.pick(8) > 0 {
-		s.add(message{typ: FrontendSync, fails: s.pick(8) == 0})
+		s.add(message{typ: FrontendSync})
 	}
 }
 

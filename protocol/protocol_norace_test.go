@@ -25,6 +25,18 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 			}
 		}
 	})
+	noAllocations(t, "a message of ours", func() {
+		if tr.MayInject() {
+			tr.Inject(FrontendClose)
+		}
+		tr.Offer(FrontendBind, false)
+		tr.Offer(FrontendSync, false)
+		for _, typ := range []byte("32Z") {
+			if _, err := tr.Receive(typ, 'I', code); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 	noAllocations(t, "a deep pipeline", func() {
 		for range ringKeep / 2 {
 			tr.Offer(FrontendQuery, false)
@@ -71,7 +83,7 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 		tr.Offer(FrontendParse, false)
 		tr.Orphan()
 		dst = tr.Recover(dst[:0])
-		for _, typ := range []byte("1Z") {
+		for _, typ := range []byte("1NCZZ") {
 			if _, err := tr.Receive(typ, 'I', nil); err != nil {
 				t.Fatal(err)
 			}

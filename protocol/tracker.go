@@ -241,11 +241,17 @@ func (t *Tracker) Orphan() {
 
 // Recover appends to dst the messages that bring the backend back to
 // ReadyForQuery and counts them: CopyFail where a COPY reads or may yet read,
-// and, where a group has no Sync, a Query that rolls it back and the Sync: alone,
-// the Sync would commit what the client has not asked to commit. It appends
-// nothing when the backend gets there by itself. The caller is between two
-// messages of the client, and the message that is held, if any, will not be
-// offered again.
+// and, where a group has no Sync, a Query ROLLBACK and the Sync. The Sync alone
+// would commit what PostgreSQL undoes when a client leaves inside a group;
+// ROLLBACK undoes it outside a block as well, with a warning. An error of the
+// group, known or still on its way, does so by itself; then the backend discards
+// the Query, and what reads the Sync is not in doubt either way. Behind a Query
+// or FunctionCall of the client nothing is undone, since that has committed the
+// group. A block that stays open (Status) is the caller's to roll back.
+//
+// It appends nothing when the backend gets there by itself. The caller is
+// between two messages of the client, and the message that is held, if any, will
+// not be offered again.
 func (t *Tracker) Recover(dst []byte) []byte {
 	if t.gate != gateOpen && !t.recovered {
 		// CopyFail is sent on suspicion: one that finds no COPY is ignored.

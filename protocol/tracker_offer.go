@@ -87,9 +87,11 @@ func (t *Tracker) sendClient(k kind, mayCopy bool) Verdict {
 }
 
 // MayInject reports whether a message of ours may go before the client's next
-// one: nothing is held, no COPY reads, and there is room for both.
+// one: nothing is held, no COPY reads, and there is so much room that neither
+// fills the queue. So, where Inject then says Forward, Offer says it as well, or
+// ForwardFlush to what may be COPY FROM STDIN, or Drop to stray copy data.
 func (t *Tracker) MayInject() bool {
-	return t.gate == gateOpen && t.queue.n < MaxOwed-1
+	return t.gate == gateOpen && t.queue.n < MaxOwed-2
 }
 
 // Inject counts a message of ours by its type: its answers are Swallow. It is

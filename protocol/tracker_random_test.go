@@ -3,6 +3,7 @@ package protocol
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -19,10 +20,12 @@ type relay struct {
 	client  []said
 	left    bool
 	log     []string
+	sent    int // messages of the script that were offered and not held
+	closes  int // one in so many Binds and Describes gets a Close of ours before it
 }
 
 func newRelay(t testing.TB, pick source) *relay {
-	r := &relay{t: t, pick: pick, server: &model{status: StatusIdle}}
+	r := &relay{t: t, pick: pick, server: newModel(), closes: 4}
 	r.tracker.Reset()
 	return r
 }
@@ -51,11 +54,15 @@ func (r *relay) offer() bool {
 		if !r.server.quiet() || r.read < r.server.pushed {
 			return false
 		}
-		r.script = r.script[1:]
+		r.next()
 		return true
 	}
+	closed := (c.typ == FrontendBind || c.typ == FrontendDescribe) && r.pick(r.closes) == 0 && r.injectClose()
 	v := r.tracker.Offer(c.typ, c.marked)
 	r.logf("> %c %d marked=%v: %d", c.typ, c.id, c.marked, v)
+	if closed && v != Forward {
+		r.fatalf("behind a Close of ours: %d", v)
+	}
 	switch v {
 	case Forward:
 		r.send(c)
@@ -66,7 +73,23 @@ func (r *relay) offer() bool {
 		r.blocked = true
 		return true
 	}
+	r.next()
+	return true
+}
+
+func (r *relay) next() {
 	r.script = r.script[1:]
+	r.sent++
+}
+
+// injectClose sends a Close of ours before the client's next message, if it may
+// go there.
+func (r *relay) injectClose() bool {
+	if !r.tracker.MayInject() || r.tracker.Inject(FrontendClose) != Forward {
+		return false
+	}
+	r.logf("~ C")
+	r.send(message{typ: FrontendClose, id: -1})
 	return true
 }
 
@@ -185,7 +208,8 @@ func clients(t testing.TB, name string, pick source, n int) {
 	for range n {
 		script := makeScript(pick)
 		r.script, r.client, r.left, r.blocked = script, nil, false, false
-		r.server.out, r.server.pushed, r.read = nil, 0, 0
+		r.server.out, r.server.pushed, r.read, r.sent = nil, 0, 0, 0
+		r.server.committed = nil
 		if pick(3) == 0 {
 			r.logf("injected")
 			inject(r)
@@ -217,8 +241,27 @@ func clients(t testing.TB, name string, pick source, n int) {
 				r.fatalf("nothing is to come, ReadyOwed says %d", owed)
 			}
 		}
-		if !recoverBackend(r) {
+		sent := script[:r.sent]
+		alive, cancelled := recoverBackend(r)
+		r.sameCommitted(sent, cancelled)
+		if !alive {
 			return
+		}
+	}
+}
+
+// sameCommitted fails unless what a client has written that is gone now is
+// committed as far as PostgreSQL itself would have committed it, had the client
+// sent this and left. What was cancelled may be missing.
+func (r *relay) sameCommitted(sent []message, cancelled bool) {
+	r.server.leave()
+	want, got := direct(sent).committed, r.server.committed
+	if slices.Equal(got, want) {
+		return
+	}
+	for _, id := range got {
+		if !cancelled || !slices.Contains(want, id) {
+			r.fatalf("committed are %v, by PostgreSQL %v", got, want)
 		}
 	}
 }
@@ -229,7 +272,7 @@ func inject(r *relay) {
 }
 
 // recoverBackend: the client is gone; the backend comes back, or is lost.
-func recoverBackend(r *relay) bool {
+func recoverBackend(r *relay) (alive, cancelled bool) {
 	r.left, r.blocked = true, false
 	r.tracker.Orphan()
 	out := r.tracker.Recover(nil)
@@ -239,27 +282,49 @@ func recoverBackend(r *relay) bool {
 		if err != nil {
 			r.fatalf("recover: %v", err)
 		}
-		r.send(message{typ: typ, id: -1})
+		r.send(message{typ: typ, id: -1, statements: []statement{{does: doesUndo}}})
 		out = out[size:]
 	}
 	if again := r.tracker.Recover(nil); len(again) != 0 {
 		r.fatalf("a second Recover sends %q", again)
 	}
+	cancelled = r.pick(4) == 0 && r.cancel()
 	r.settle(false)
 	if r.server.dead {
-		return false
+		return false, cancelled
 	}
 	if r.tracker.Owed() != 0 || r.tracker.Status() != r.server.status {
 		r.fatalf("after recovery %d answers are owed, status %c", r.tracker.Owed(), r.tracker.Status())
 	}
 	if r.server.status != StatusIdle {
 		r.tracker.Inject(FrontendQuery)
-		r.send(message{typ: FrontendQuery, id: -1, statements: []statement{{does: doesUnblock}}})
+		r.send(message{typ: FrontendQuery, id: -1, statements: []statement{{does: doesUndo}}})
 		r.settle(false)
 	}
 	if !r.tracker.Idle() || r.server.running != nil || r.server.skip {
 		r.fatalf("the backend does not come back")
 	}
+	return true, cancelled
+}
+
+// cancel lets a message that is not read yet fail, as a cancel request does: one
+// of the open group or of those that Recover has added. One before them may end
+// a block whose rest then is in none, whoever cancels.
+func (r *relay) cancel() bool {
+	in := r.server.in
+	first := 0
+	for i, c := range in {
+		if c.id >= 0 && kindOf[c.typ].ready() {
+			first = i + 1
+		}
+	}
+	if first == len(in) {
+		return false
+	}
+	c := &in[first+r.pick(len(in)-first)]
+	r.logf("cancel %c %d", c.typ, c.id)
+	c.fails = true
+	c.statements = []statement{{does: doesError}}
 	return true
 }
 

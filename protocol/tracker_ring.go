@@ -26,7 +26,7 @@ const (
 //
 // Invariants: n entries from first on, taken modulo the capacity; heap is nil
 // while the array is in use. Its bound is MaxOwed for what clients send, plus
-// what is injected (a Sync of Recover, the Syncs of a failed COPY).
+// what is injected (Query and Sync of Recover, the Syncs of a failed COPY).
 type ring struct {
 	heap   []entry
 	first  int

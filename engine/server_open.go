@@ -250,18 +250,24 @@ func (s *server) openFailed(r closeReason, cause error) {
 		s.forgotten()
 		return
 	}
-	if !host {
-		if holder != nil && s.pool.live() == 0 {
+	switch {
+	case host:
+		w.loop.Wheel().Schedule(&s.timer, s.pool.host.state.RetryAt(now, rand.Uint64()))
+	case s.pool.live() > 0: // the holder waits for one of them; should they end, it is told at the next attempt
+		w.loop.Wheel().Schedule(&s.timer, now+refusedRetry)
+	default:
+		if holder != nil {
 			c := holder.Owner.(*client)
 			c.leave(admission.TimedOut)
 			c.refuseHeld(answerOf(cause))
 		}
 		w.adm.GiveUp(w.id, now, s.place)
 		s.forgotten()
-		return
 	}
-	w.loop.Wheel().Schedule(&s.timer, s.pool.host.state.RetryAt(now, rand.Uint64()))
 }
+
+// refusedRetry is the pause after a refused login of a pool that has backends.
+const refusedRetry = 500 * ms
 
 // retry: the pause after a failed attempt is over.
 func (s *server) retry(now int64) {

@@ -45,7 +45,7 @@ func TestTransactionMode(t *testing.T) {
 func TestPins(t *testing.T) {
 	t.Parallel()
 	pg := pgtest.Shared(t)
-	pg.Exec(t, "create role pin_role")
+	pg.Exec(t, "drop role if exists pin_role; create role pin_role")
 	e, address := start(t, pg, "--capacity.pool-max-size=1")
 	for name, messages := range map[string][][]byte{
 		"named Parse":          {pgwire.Parse("s", "select 1"), pgwire.Sync()},
@@ -213,7 +213,7 @@ func TestStatementMode(t *testing.T) {
 func TestStatementModeLateBlock(t *testing.T) {
 	t.Parallel()
 	pg := pgtest.Shared(t)
-	pg.Exec(t, "create table late (a int)")
+	pg.Exec(t, "drop table if exists late; create table late (a int)")
 	_, address := start(t, pg, "--server.pool-mode=statement", "--capacity.pool-max-size=1")
 	c := login(t, address)
 	pid := one(t, c, backendPID)
@@ -229,7 +229,7 @@ func TestStatementModeLateBlock(t *testing.T) {
 func TestResetQuery(t *testing.T) {
 	t.Parallel()
 	pg := pgtest.Shared(t)
-	pg.Exec(t, "create table reset_log (a int)")
+	pg.Exec(t, "drop table if exists reset_log; create table reset_log (a int)")
 	for query, ran := range map[string]bool{"discard": false, "insert into reset_log values (1)": true} {
 		_, address := start(t, pg, "--capacity.pool-max-size=1", "--capacity.reset-query="+query)
 		a := login(t, address)
@@ -293,7 +293,9 @@ func TestBackendLimits(t *testing.T) {
 	t.Parallel()
 	pg := pgtest.Shared(t)
 	a, b := role(t, pg), role(t, pg)
-	pg.Exec(t, "create database limits_1")
+	if len(pg.Exec(t, "select 1 from pg_database where datname = 'limits_1'")) == 0 {
+		pg.Exec(t, "create database limits_1")
+	}
 	where := fmt.Sprintf("usename in ('%s', '%s')", a, b)
 	users := []string{a, b}
 	for name, c := range map[string]struct {

@@ -175,7 +175,7 @@ func TestWaitersInOrder(t *testing.T) {
 	e, address := start(t, pgtest.Shared(t), "--capacity.pool-max-size=1", "--admission.fifo-slack-ms=0", "--server.loops=2")
 	const n = 12
 	pg := pgtest.Shared(t)
-	pg.Exec(t, "create table served (id serial, who int)")
+	pg.Exec(t, "drop table if exists served; create table served (id serial, who int)")
 	hold := holder(t, address)
 	var clients []*pgwire.Conn
 	for i := range n {

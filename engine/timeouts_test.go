@@ -173,7 +173,7 @@ func TestLoginTimeout(t *testing.T) {
 func TestClientStall(t *testing.T) {
 	t.Parallel()
 	pg := pgtest.Shared(t)
-	pg.Exec(t, "create table stall (a text)")
+	pg.Exec(t, "drop table if exists stall; create table stall (a text)")
 	for _, c := range []struct {
 		name     string
 		messages [][]byte

@@ -235,12 +235,13 @@ func TestRefusedLogin(t *testing.T) {
 func TestRefusedLoginOfSession(t *testing.T) {
 	t.Parallel()
 	pg := pgtest.Shared(t)
-	_, address := start(t, pg)
+	e, address := start(t, pg)
 	who := role(t, pg)
 	c := pgwire.Login(t, "tcp", address, "user", who, "database", "postgres")
 	usable(t, c)
 	pg.Exec(t, "alter role "+who+" nologin")
 	pg.KillBackends(t, "usename = '"+who+"'")
+	until(t, "the loss seen", func() bool { return e.Stats().Servers == 0 })
 	for range 2 {
 		_, err := c.Exec("select 1")
 		refused(t, err, "ERROR", "28000")

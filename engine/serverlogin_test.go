@@ -41,7 +41,7 @@ func TestServerLogin(t *testing.T) {
 			if secret != "" {
 				secret = ", " + secret
 			}
-			_, address := startYAML(t, fmt.Sprintf("databases: [{name: app, hosts: [%q], dbname: postgres, user: %s%s}]\n", pg.Addr(), c.user, secret))
+			e, address := startYAML(t, fmt.Sprintf("databases: [{name: app, hosts: [%q], dbname: postgres, user: %s%s}]\n", pg.Addr(), c.user, secret))
 			for range 3 { // the derived keys serve again; a refusal is told again
 				conn := pgwire.Dial(t, "tcp", address)
 				_, err := conn.Login(0, "user", "anybody", "database", "app")
@@ -56,6 +56,7 @@ func TestServerLogin(t *testing.T) {
 					t.Errorf("current_user is %s", got)
 				}
 				pg.KillBackends(t, "usename = '"+c.user+"'")
+				until(t, "the loss seen", func() bool { return e.Stats().Servers == 0 })
 			}
 		})
 	}

@@ -66,6 +66,63 @@ func TestFullCountsWhatIsInjected(t *testing.T) {
 	}
 }
 
+// TestMayInject: a message of ours may go before the client's next one only
+// where neither can be held or needs a Flush behind it.
+func TestMayInject(t *testing.T) {
+	var tr Tracker
+	tr.Reset()
+	for tr.MayInject() {
+		if v := tr.Inject(FrontendClose); v != Forward {
+			t.Fatalf("ours, with %d owed: %d", tr.Owed(), v)
+		}
+		if v := tr.Offer(FrontendBind, false); v != Forward {
+			t.Fatalf("the client's, with %d owed: %d", tr.Owed(), v)
+		}
+	}
+	if tr.Owed() < MaxOwed-2 || tr.Owed() >= MaxOwed {
+		t.Errorf("ended with %d owed", tr.Owed())
+	}
+	for reach, want := range map[string]bool{
+		"": true, "> P": true, "> Q": true, "> Q!": false, "> E!": false, "> Q!|< G": false, "> Q!|< G|> c": false, "> Q!|< G|< E 22P02": true,
+	} {
+		tr.Reset()
+		for _, e := range strings.Split(reach, "|") {
+			if e != "" {
+				runDialogue(&tr, e, visits{})
+			}
+		}
+		if got := tr.MayInject(); got != want {
+			t.Errorf("after %q: %v", reach, got)
+		}
+	}
+}
+
+// TestRecoverOfFullQueue: what Recover adds may exceed the bound, and leads back.
+func TestRecoverOfFullQueue(t *testing.T) {
+	var tr Tracker
+	tr.Reset()
+	for range MaxOwed {
+		tr.Offer(FrontendBind, false)
+	}
+	tr.Orphan()
+	if got := messageTypes(tr.Recover(nil)); got != "Q S" || !tr.Busy() {
+		t.Errorf("recover %s: %s", got, stateText(&tr))
+	}
+	for range MaxOwed {
+		if _, err := tr.Receive(BackendBindComplete, 0, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, e := range []string{"< N", "< C", "< Z I", "< Z I"} {
+		if got := runDialogue(&tr, e, visits{}); !strings.HasPrefix(got, "swallow") {
+			t.Errorf("%s: %s", e, got)
+		}
+	}
+	if !tr.Idle() {
+		t.Error(stateText(&tr))
+	}
+}
+
 // TestHeldSyncsAreBounded: one COPY holds so many Syncs and no more.
 func TestHeldSyncsAreBounded(t *testing.T) {
 	var tr Tracker

@@ -97,6 +97,9 @@ func (w *worker) cancelFor(r *cancelRequest) {
 	case c.state == clientWaiting:
 		c.cancelWaiting()
 		r.done()
+	case c.state == clientLinked && c.srv.fresh && c.in.Len() > 0:
+		c.cancelUnsent()
+		r.done()
 	case c.state == clientLinked && c.srv.tracker.Owed() > 0:
 		w.cancels.start(c.srv, r)
 	default:

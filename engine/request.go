@@ -154,6 +154,15 @@ func (c *client) cancelWaiting() {
 	c.refuseHeld(errCanceled)
 }
 
+// cancelUnsent: a CancelRequest for a client that owns a backend, but whose
+// request still waits for its settings: it must not hit those.
+func (c *client) cancelUnsent() {
+	s := c.srv
+	s.unlink()
+	s.startRecovery()
+	c.refuseHeld(errCanceled)
+}
+
 var errCanceled = &protocol.ErrorFields{
 	Severity: "ERROR", Code: protocol.CodeQueryCanceled,
 	Message: "canceling statement due to user request",

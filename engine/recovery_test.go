@@ -251,3 +251,33 @@ func TestServerDefaultsChange(t *testing.T) {
 		t.Errorf("a client with a value of its own has %s", got)
 	}
 }
+
+// TestCancelBeforeSettings: a cancel that comes while the client's settings are being made to hold ends the request, here,
+// and not the settings.
+func TestCancelBeforeSettings(t *testing.T) {
+	t.Parallel()
+	asked, release := make(chan struct{}), make(chan struct{})
+	mock := pgmock.Start(t, pgmock.Login(), pgmock.Expect('Q'), pgmock.Send(pgmock.Answer("r")), // the verdict about the role
+		pgmock.Expect('Q'), func(*pgmock.Conn) error { close(asked); return nil }, pgmock.Wait(release),
+		pgmock.Send(pgmock.Complete("SET"), pgmock.Ready('I')), pgmock.Serve("alive"))
+	e, address := startAt(t, mock.Addr(), "--capacity.pool-max-size=1")
+	c := login(t, address, "options", "-c role=r")
+	send(t, c, pgwire.Query("select"))
+	<-asked
+	if err := pgwire.Cancel("tcp", address, c.PID, c.Key); err != nil {
+		t.Fatal(err)
+	}
+	all, err := c.ReadUntil('Z', 1)
+	if err != nil || typesOf(all) != "EZI" {
+		t.Fatalf("got %s, %v", pgwire.Transcript(all), err)
+	}
+	refused(t, pgwire.ErrorOf(all[0]), "ERROR", "57014")
+	close(release)
+	usable2(t, c, "alive")
+	if n := mock.Cancels(); n != 0 {
+		t.Errorf("%d cancels went to PostgreSQL", n)
+	}
+	if n := e.Stats().ServerLogins; n != 1 {
+		t.Errorf("%d logins to PostgreSQL", n)
+	}
+}

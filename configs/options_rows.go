@@ -37,7 +37,7 @@ var serverOptions = []Option{
 	},
 	{
 		Section: sectionServer, Key: "loops", Kind: KindInt, Default: 0, Min: 0, Max: 64, Scope: ScopeProcess,
-		Doc: "Event loops. 0: one per CPU that the process may use (its cgroup included)",
+		Doc: "Event loops. 0: one per CPU that the process may use (its cgroup included), less one that is left to helpers and to the kernel's share of the work; at least one",
 	},
 	{
 		Section: sectionServer, Key: "pool_mode", Kind: KindEnum, Default: string(PoolModeTransaction), Enum: poolModes, Scope: ScopeProcess,

@@ -110,7 +110,7 @@ type client struct {
 	restDrop   bool // the rest of the large message is dropped, not forwarded
 	flushDue   bool // a Flush of ours follows the large message
 	unbound    bool // an unnamed Parse of this group has not been bound yet
-	parsed     bool // the backend's unnamed statement is this client's
+	strange    bool // the backend's unnamed statement may be another client's
 	memWait    bool // in worker.paused
 	counted    bool // in Engine.unauthenticated
 	hasSlot    bool

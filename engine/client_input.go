@@ -21,7 +21,6 @@ type disposition uint8
 const (
 	take      disposition = iota // forward it
 	takeFlush                    // forward it, then a Flush of ours
-	takeClean                    // close the unnamed statement, then forward it
 	drop                         // it has been answered, or needs no answer
 	stop                         // not now: it stays held
 	gone                         // the client was closed
@@ -58,12 +57,6 @@ func (c *client) consume(p []byte) int {
 		}
 		switch c.dispose(typ, p[i:i+n], size) {
 		case take:
-			i += n
-			c.rest, c.restDrop = int64(size-n), false
-		case takeClean:
-			c.forward(p[run:i])
-			run = i
-			c.srv.send(closeUnnamed)
 			i += n
 			c.rest, c.restDrop = int64(size-n), false
 		case takeFlush:
@@ -193,7 +186,9 @@ func (c *client) offer(typ byte, m []byte, size int) disposition {
 	if look.refused != nil {
 		return c.refuseInPlace(look.refused)
 	}
-	clean := look.unnamed && c.mustClean(t)
+	if c.strange {
+		c.dropStranger(typ, &look)
+	}
 	v := t.Offer(typ, look.mayCopy)
 	switch v {
 	case protocol.Hold, protocol.Full:
@@ -209,23 +204,24 @@ func (c *client) offer(typ byte, m []byte, size int) disposition {
 	if s.cycleAt == 0 {
 		s.beginCycle(c.w.now())
 	}
-	switch {
-	case clean:
-		return takeClean
-	case v == protocol.ForwardFlush:
+	if v == protocol.ForwardFlush {
 		return takeFlush
 	}
 	return take
 }
 
-// mustClean: the message names the unnamed statement, which this client has not
-// parsed on this backend: what is there may be another client's. A Close of it
-// goes before the message, which PostgreSQL then answers with its own 26000.
-func (c *client) mustClean(t *protocol.Tracker) bool {
-	if c.parsed || !t.MayInject() {
-		return false
+// dropStranger: the unnamed statement on a backend that c has just been given may
+// be another client's. A Close of it goes before c's first message, unless that
+// replaces it anyway: nothing of c precedes it, so no error can make PostgreSQL
+// skip the Close.
+func (c *client) dropStranger(typ byte, l *look) {
+	c.strange = false
+	if typ == protocol.FrontendQuery || typ == protocol.FrontendParse && !l.named {
+		return
 	}
-	return t.Inject(protocol.FrontendClose) == protocol.Forward
+	if t := &c.srv.tracker; t.MayInject() && t.Inject(protocol.FrontendClose) == protocol.Forward {
+		c.srv.send(closeUnnamed)
+	}
 }
 
 // mustYield: a further Sync group must wait for the answers before it, because
@@ -240,7 +236,6 @@ type look struct {
 	refused *protocol.ErrorFields
 	mayCopy bool
 	named   bool // a Parse with a statement name
-	unnamed bool // a Bind or Describe of the unnamed statement
 }
 
 // inspect decodes the few message types that matter. m may be only the first
@@ -268,12 +263,6 @@ func (c *client) inspect(typ byte, m []byte, size int) (l look) {
 			l.flags = sqllex.CopyFromStdin
 		}
 		l.mayCopy = l.flags&sqllex.CopyFromStdin != 0
-	case protocol.FrontendBind:
-		_, stmt, ok := protocol.BindNames(body)
-		l.unnamed = ok && len(stmt) == 0
-	case protocol.FrontendDescribe:
-		kind, name, ok := protocol.DescribeTarget(body)
-		l.unnamed = ok && kind == protocol.TargetStatement && len(name) == 0
 	case protocol.FrontendExecute:
 		portal, ok := protocol.ExecutePortal(body)
 		l.mayCopy = !ok || c.marks.Execute(portal)
@@ -313,7 +302,7 @@ func (c *client) note(typ byte, m []byte, l *look) {
 		if l.named {
 			c.pin(pinSession)
 		} else {
-			c.unbound, c.parsed = true, true
+			c.unbound = true
 		}
 	case protocol.FrontendBind:
 		portal, stmt, _ := protocol.BindNames(body)

@@ -69,11 +69,7 @@ const (
 // New prepares an engine for cfg and opens its listeners. Errors name what is
 // wrong and the remedy. Nothing runs until Start.
 func New(cfg *configs.Config, log *slog.Logger) (*Engine, error) {
-	loops := cfg.Server.Loops
-	if loops == 0 {
-		loops = runtime.GOMAXPROCS(0)
-	}
-	loops = min(loops, maxLoopsOfKeys, admission.MaxLoops)
+	loops := loopCount(cfg.Server.Loops, runtime.GOMAXPROCS(0))
 	e := &Engine{cfg: cfg, log: log, failure: make(chan struct{})}
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails on Linux
@@ -94,6 +90,20 @@ func New(cfg *configs.Config, log *slog.Logger) (*Engine, error) {
 	}
 	return e, nil
 }
+
+// loopCount is the number of loops for a setting and a number of CPUs: one CPU
+// is left to the helpers and to the kernel's share of the work.
+func loopCount(setting, cpus int) int {
+	if setting == 0 {
+		setting = max(cpus-1, 1)
+	}
+	return min(setting, maxLoopsOfKeys, admission.MaxLoops)
+}
+
+// Processors is the GOMAXPROCS that the engine wants: one per loop, so that a
+// loop that comes back from a wait always finds one free, and those of the
+// helpers.
+func (e *Engine) Processors() int { return len(e.workers) + reactor.HelpersMax() }
 
 func (e *Engine) makeWorkers(loops int) error {
 	for i := range loops {

@@ -18,6 +18,7 @@ func (s *server) link(c *client) {
 	s.client, c.srv = c, s
 	s.cycleAt, s.xactAt = 0, 0
 	s.fresh = true
+	c.strange = true
 	s.waitAt = s.w.now()
 	if c.state == clientLoginWait {
 		c.setState(clientLoginLink)
@@ -64,7 +65,6 @@ func (s *server) batchDone() {
 func (s *server) unlink() *client {
 	c := s.client
 	s.client, c.srv = nil, nil
-	c.parsed = false
 	return c
 }
 

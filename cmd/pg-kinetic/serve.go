@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -25,6 +26,9 @@ func serve(cfg *configs.Config, log *slog.Logger) int {
 	if err != nil {
 		log.Error("cannot start", "error", err)
 		return exitFailure
+	}
+	if os.Getenv("GOMAXPROCS") == "" {
+		runtime.GOMAXPROCS(e.Processors())
 	}
 	if err := writePidFile(cfg.Server.PidFile); err != nil {
 		log.Error("cannot start", "error", err)

@@ -1,6 +1,6 @@
 // Package reactor is the event loops of the pooler: edge-triggered sockets on
-// gnet's poller, a mailbox between loops, timers, output buffers, the acceptor
-// and the helpers for work that would stall a loop.
+// epoll, a mailbox between loops, timers, output buffers, the acceptor and the
+// helpers for work that would stall a loop.
 //
 // A Loop is one goroutine, not locked to a thread. Everything that a loop can
 // reach belongs to it; what crosses loops is an atomic or a Message. Nothing on
@@ -15,7 +15,7 @@
 // is reading again at once: call the handler's own read or Loop.Later. A hang-up
 // is reported also for a socket that is not being read.
 //
-// Files: loop (events, turns, stop), mailbox, timer, socket (registration),
+// Files: loop (rounds, turns, stop), poller (epoll), mailbox, timer, socket (registration),
 // syscalls, chunk and chain (buffers), dial, listen and listen_unix (listeners),
 // acceptor, helpers.
 package reactor

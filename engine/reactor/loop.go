@@ -8,9 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	gneterrors "github.com/panjf2000/gnet/v2/pkg/errors"
-	"github.com/panjf2000/gnet/v2/pkg/netpoll"
-	"github.com/panjf2000/gnet/v2/pkg/queue"
 	"golang.org/x/sys/unix"
 
 	"pgkinetic/reaper"
@@ -26,16 +23,14 @@ import (
 //     or nil; an event without a socket is ignored
 //   - a descriptor that a socket gave up by Close stays open until the batch in
 //     which that happened is over: its number cannot come back before
-//   - something to do (mail, ready sockets, due timers) implies that a wake-up
-//     is under way or turn is running
-//   - timers pending implies that the timerfd is armed, as soon as the callback
-//     that scheduled them has returned
+//   - the loop sleeps only when nothing is left to do (mail, ready sockets, due
+//     timers): it announces its sleep, then looks at the mailbox once more; who
+//     posts looks at the announcement after the message is in
+//   - timers pending implies that the timerfd is armed before the loop sleeps
 //
-// The poller has no hook before or after a batch. Work that need not wait for
-// the end of a batch runs in turn, on an eventfd of the loop's own: a wake-up by
-// Poller.Trigger allocates a node and a task each time, a write to an eventfd
-// does not. What must run after the batch (closing descriptors, Defer) uses
-// Trigger, once per batch.
+// One round: a batch of events, a turn (mail, timers, ready sockets), then what
+// must not happen inside a batch (closing descriptors, Defer). Why it yields
+// before it sleeps, with figures: docs/design/0004-own-poll-loop.md.
 
 const (
 	// ScratchBytes is the size of a loop's read buffer.
@@ -68,7 +63,7 @@ type Loop struct {
 	ID int
 
 	opts    LoopOptions
-	poller  *netpoll.Poller
+	poller  *poller
 	wakeFD  int
 	timerFD int
 
@@ -85,13 +80,13 @@ type Loop struct {
 	idleTicks  int
 	sample     int
 
-	inTurn   bool // turn looks at all work before it returns: no wake-up needed
-	woken    bool // a wake-up of the loop's own is under way
-	afterSet bool // the after-batch task is queued
-	after    []func()
-	closing  []int32
-	runAfter queue.Func
-	failure  error
+	after   []func()
+	closing []int32
+	failure error
+
+	yieldScore int // how often a yield found events of late
+	sleeps     int
+	sleeping   atomic.Bool // blocked, or about to: posting must wake it
 
 	mail     mailbox
 	stopping atomic.Bool
@@ -104,7 +99,7 @@ type Loop struct {
 // NewLoop makes a loop; it does nothing until Run. A loop that will not be used
 // after all is released by Stop and then Run.
 func NewLoop(id int, opts LoopOptions) (*Loop, error) {
-	poller, err := netpoll.OpenPoller()
+	poller, err := openPoller()
 	if err != nil {
 		return nil, fmt.Errorf("loop %d: %w", id, err)
 	}
@@ -113,7 +108,6 @@ func NewLoop(id int, opts LoopOptions) (*Loop, error) {
 		now: Now(), table: make([]*Socket, tableMin), scratch: make([]byte, ScratchBytes),
 	}
 	l.wheel = reaper.NewWheel(l.now)
-	l.runAfter = func(any) error { return l.afterBatch() }
 	if err := l.openDescriptors(); err != nil {
 		_ = l.closeDescriptors()
 		return nil, fmt.Errorf("loop %d: %w", id, err)
@@ -129,13 +123,13 @@ func (l *Loop) openDescriptors() (err error) {
 	// as long as the loop can be reached: else the write would go to whoever got
 	// its number.
 	runtime.AddCleanup(l, func(fd int) { _ = unix.Close(fd) }, l.wakeFD)
-	if err = l.poller.AddRead(&netpoll.PollAttachment{FD: l.wakeFD}, true); err != nil {
+	if err = l.poller.add(l.wakeFD, false); err != nil {
 		return err
 	}
 	if l.timerFD, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC); err != nil {
 		return os.NewSyscallError("timerfd_create", err)
 	}
-	return l.poller.AddRead(&netpoll.PollAttachment{FD: l.timerFD}, true)
+	return l.poller.add(l.timerFD, false)
 }
 
 func (l *Loop) closeDescriptors() error {
@@ -143,7 +137,7 @@ func (l *Loop) closeDescriptors() error {
 		_ = unix.Close(l.timerFD)
 		l.timerFD = -1
 	}
-	return l.poller.Close()
+	return l.poller.close()
 }
 
 // Run runs the loop until Stop took effect, then closes every socket that is
@@ -164,50 +158,107 @@ func (l *Loop) poll() (err error) {
 			err = fmt.Errorf("loop %d: panic: %v\n%s", l.ID, p, debug.Stack())
 		}
 	}()
-	l.Wake() // mail, timers and ready sockets from before Run
-	err = l.poller.Polling(l.onEvent)
-	switch {
-	case l.failure != nil:
-		return fmt.Errorf("loop %d: %w", l.ID, l.failure)
-	case l.stopping.Load():
-		return nil
+	for !l.stopping.Load() {
+		n, err := l.next()
+		if err != nil {
+			return fmt.Errorf("loop %d: %w", l.ID, err)
+		}
+		for i := range n {
+			ev := &l.poller.events[i]
+			l.onEvent(int(ev.Fd), ev.Events)
+		}
+		l.turn()
+		l.afterBatch()
 	}
-	return fmt.Errorf("loop %d: poller ended: %w", l.ID, err)
+	if l.failure != nil {
+		return fmt.Errorf("loop %d: %w", l.ID, l.failure)
+	}
+	return nil
 }
 
-// onEvent is the poller's callback: one event of a batch. Leaving with
-// ErrEngineShutdown drops the rest of the batch.
-func (l *Loop) onEvent(fd int, ev netpoll.IOEvent, _ netpoll.IOFlags) error {
+// next gives the next batch of events. A loop that has work left looks without
+// waiting. A loop that found events by yielding lately yields and looks before
+// it sleeps: on a busy machine the others then produce the next events in its
+// place, and a sleep, a wake-up and a small batch are saved; on an idle one the
+// yield finds nothing and is soon left out. Before it sleeps it tells those who
+// post messages, and looks at its mailbox once more.
+func (l *Loop) next() (n int, err error) {
+	if l.hasWork() {
+		return l.poller.look()
+	}
+	if l.yieldWorks() {
+		yield()
+		n, err = l.poller.look()
+		l.scoreYield(n > 0)
+		if n > 0 || err != nil || l.mail.waiting() {
+			return n, err
+		}
+	}
+	l.sleeping.Store(true)
+	if l.mail.waiting() || l.stopping.Load() {
+		l.sleeping.Store(false)
+		return 0, nil
+	}
+	n, err = l.poller.wait()
+	l.sleeping.Store(false)
+	return n, err
+}
+
+const (
+	yieldScoreMax = 8
+	yieldProbe    = 16 // sleeps after which a loop that has given it up tries a yield again
+)
+
+func (l *Loop) yieldWorks() bool {
+	if l.yieldScore > 0 {
+		return true
+	}
+	l.sleeps++
+	return l.sleeps%yieldProbe == 0
+}
+
+func (l *Loop) scoreYield(found bool) {
+	if found {
+		l.yieldScore = min(l.yieldScore+1, yieldScoreMax)
+	} else {
+		l.yieldScore = max(l.yieldScore-1, 0)
+	}
+}
+
+// hasWork tells whether something waits that no event will tell of.
+func (l *Loop) hasWork() bool {
+	return l.mail.waiting() || l.timersDue || len(l.ready) > 0
+}
+
+// onEvent serves one event of a batch.
+func (l *Loop) onEvent(fd int, ev uint32) {
+	if l.stopping.Load() {
+		return
+	}
 	l.now = Now()
 	switch {
 	case fd < len(l.table) && l.table[fd] != nil:
 		l.dispatch(l.table[fd], ev)
-	case fd == l.wakeFD:
-		l.turn()
 	case fd == l.timerFD:
 		l.tick()
-	}
-	if !l.timerArmed && l.wheel.Len() > 0 {
-		l.armTimer()
 	}
 	if l.sample++; l.sample == busySample {
 		l.sample = 0
 		l.busy.Add((Now() - l.now) * busySample)
 	}
-	if l.stopping.Load() {
-		return gneterrors.ErrEngineShutdown
-	}
-	return nil
 }
 
-// turn does what was left for "once more": mail, timers, ready sockets, each a
-// bounded number.
+// turn does what no event tells of: mail, timers, ready sockets, each a bounded
+// number.
 func (l *Loop) turn() {
-	l.woken = false
-	l.inTurn = true
+	if !l.hasWork() {
+		l.armTimer()
+		return
+	}
+	l.now = Now()
 	for range messagesPerTurn {
 		m := l.mail.pop()
-		if m == nil {
+		if m == nil || l.stopping.Load() {
 			break
 		}
 		l.deliver(m)
@@ -216,10 +267,7 @@ func (l *Loop) turn() {
 		l.timersDue = l.wheel.Advance(l.now)
 	}
 	l.runReady()
-	l.inTurn = false
-	if l.mail.inbox != nil || l.timersDue || len(l.ready) > 0 {
-		l.wakeSelf()
-	}
+	l.armTimer()
 }
 
 func (l *Loop) deliver(m *Message) {
@@ -264,7 +312,6 @@ func (l *Loop) Later(s *Socket) {
 	}
 	l.ready = append(l.ready, s)
 	s.ready = int32(len(l.ready))
-	l.wakeSelf()
 }
 
 // Defer runs fn on the loop after the current batch of events, when all
@@ -272,45 +319,25 @@ func (l *Loop) Later(s *Socket) {
 // allocate. Loop only.
 func (l *Loop) Defer(fn func()) {
 	l.after = append(l.after, fn)
-	l.queueAfter()
 }
 
-func (l *Loop) queueAfter() {
-	if l.afterSet {
-		return
+// afterBatch runs between two batches: no event of the last one can name a
+// descriptor that is closed here.
+func (l *Loop) afterBatch() {
+	if len(l.after) > 0 {
+		fns := l.after
+		l.after = nil
+		for _, fn := range fns {
+			fn()
+		}
 	}
-	l.afterSet = true
-	if err := l.poller.Trigger(queue.HighPriority, l.runAfter, nil); err != nil {
-		l.fail(err)
+	if len(l.closing) > 0 {
+		l.closeQueued()
 	}
-}
-
-// afterBatch is a task of the poller: it runs between two batches.
-func (l *Loop) afterBatch() error {
-	l.now = Now()
-	l.afterSet = false
-	fns := l.after
-	l.after = nil
-	for _, fn := range fns {
-		fn()
-	}
-	l.closeQueued()
-	if l.stopping.Load() {
-		return gneterrors.ErrEngineShutdown
-	}
-	return nil
 }
 
 // Wake makes the loop run a turn, from any goroutine.
 func (l *Loop) Wake() { writeWake(l.wakeFD) }
-
-func (l *Loop) wakeSelf() {
-	if l.inTurn || l.woken {
-		return
-	}
-	l.woken = true
-	writeWake(l.wakeFD)
-}
 
 // Stop makes Run return, from any goroutine. The loop's remaining sockets are
 // closed; unfinished work of the loop is dropped.
@@ -328,7 +355,6 @@ func (l *Loop) fail(err error) {
 func (l *Loop) teardown() {
 	l.stopping.Store(true)
 	l.stopped.Store(true)
-	l.afterSet = true // nobody runs tasks any more: closeQueued below
 	for _, s := range l.table {
 		if s != nil {
 			s.Close()

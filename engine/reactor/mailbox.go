@@ -8,8 +8,9 @@ import "sync/atomic"
 //
 // Invariants:
 //   - a message is in at most one mailbox, at most once (queued)
-//   - whoever pushes onto an empty stack wakes the loop, so a non-empty stack
-//     always has a wake-up under way
+//   - whoever pushes wakes a loop that has announced its sleep; the loop looks at
+//     the stack once more after the announcement (both are atomics in one order),
+//     so a message is never slept over
 //   - inbox is oldest first, and everything in it is older than the stack: one
 //     sender's messages arrive in the order in which they were posted
 //
@@ -48,20 +49,22 @@ type mailbox struct {
 	inbox *Message
 }
 
-// push adds m and reports whether the stack was empty: then the caller wakes
-// the loop. It returns ok false, and does nothing, if m is already queued.
-func (b *mailbox) push(m *Message) (wake, ok bool) {
+// push adds m; false, and nothing is done, if m is already queued.
+func (b *mailbox) push(m *Message) bool {
 	if m.queued.Swap(1) != 0 {
-		return false, false
+		return false
 	}
 	for {
 		old := b.head.Load()
 		m.next = old
 		if b.head.CompareAndSwap(old, m) {
-			return old == nil, true
+			return true
 		}
 	}
 }
+
+// waiting tells whether there is a message. Loop only.
+func (b *mailbox) waiting() bool { return b.inbox != nil || b.head.Load() != nil }
 
 // pop returns the oldest message or nil. Loop only.
 func (b *mailbox) pop() *Message {
@@ -100,9 +103,11 @@ func (l *Loop) Post(m *Message) {
 }
 
 func (l *Loop) tryPost(m *Message) (ok bool) {
-	wake, ok := l.mail.push(m)
-	if wake {
+	if !l.mail.push(m) {
+		return false
+	}
+	if l.sleeping.Load() && l.sleeping.CompareAndSwap(true, false) {
 		l.Wake()
 	}
-	return ok
+	return true
 }

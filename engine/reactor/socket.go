@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 
-	"github.com/panjf2000/gnet/v2/pkg/netpoll"
 	"golang.org/x/sys/unix"
 )
 
@@ -102,11 +101,7 @@ func (l *Loop) Attach(s *Socket) error {
 }
 
 func (l *Loop) register(fd int, flags socketFlags) error {
-	pa := netpoll.PollAttachment{FD: fd}
-	if flags&flagUnix != 0 && flags&flagWantWrite == 0 {
-		return l.poller.AddRead(&pa, true)
-	}
-	return l.poller.AddReadWrite(&pa, true)
+	return l.poller.add(fd, flags&flagUnix == 0 || flags&flagWantWrite != 0)
 }
 
 func (l *Loop) growTable(fd int) {
@@ -120,12 +115,12 @@ func (l *Loop) growTable(fd int) {
 	l.table = append(l.table, make([]*Socket, size-len(l.table))...)
 }
 
-func (l *Loop) dispatch(s *Socket, raw netpoll.IOEvent) {
+func (l *Loop) dispatch(s *Socket, raw uint32) {
 	var ev Events
-	if raw&netpoll.ReadEvents != 0 {
+	if raw&readableEvents != 0 {
 		ev = Readable
 	}
-	if raw&netpoll.WriteEvents != 0 {
+	if raw&writableEvents != 0 {
 		ev |= Writable
 	}
 	if raw&hangupEvents != 0 && hungUp(int(s.fd)) {
@@ -147,7 +142,7 @@ func (s *Socket) leave() {
 		l.ready[s.ready-1] = nil
 		s.ready = 0
 	}
-	_ = l.poller.Delete(int(s.fd))
+	l.poller.remove(int(s.fd))
 }
 
 // Close takes the socket out of the loop at once and closes its descriptor after
@@ -159,7 +154,6 @@ func (s *Socket) Close() {
 	}
 	s.leave()
 	s.loop.closing = append(s.loop.closing, s.fd)
-	s.loop.queueAfter()
 }
 
 // CloseReset is Close with a reset instead of an orderly end: what was not sent
@@ -200,14 +194,7 @@ func (s *Socket) WantWrite(on bool) {
 		return
 	}
 	s.flags ^= flagWantWrite
-	pa := netpoll.PollAttachment{FD: int(s.fd)}
-	var err error
-	if on {
-		err = s.loop.poller.ModReadWrite(&pa, true)
-	} else {
-		err = s.loop.poller.ModRead(&pa, true)
-	}
-	if err != nil {
+	if err := s.loop.poller.modify(int(s.fd), on); err != nil {
 		s.loop.fail(err)
 	}
 }

@@ -12,8 +12,11 @@ import (
 // anything is pending in it. Loop only.
 func (l *Loop) Wheel() *reaper.Wheel { return l.wheel }
 
-// armTimer starts the periodic timerfd.
+// armTimer starts the periodic timerfd if timers are pending.
 func (l *Loop) armTimer() {
+	if l.timerArmed || l.wheel.Len() == 0 {
+		return
+	}
 	l.timerArmed = true
 	l.idleTicks = 0
 	l.setTimer(unix.NsecToTimespec(reaper.Tick))
@@ -30,9 +33,7 @@ func (l *Loop) setTimer(every unix.Timespec) {
 // only when it is read.
 func (l *Loop) tick() {
 	drainCounter(l.timerFD)
-	if l.timersDue = l.wheel.Advance(l.now); l.timersDue {
-		l.wakeSelf()
-	}
+	l.timersDue = l.wheel.Advance(l.now)
 	if l.wheel.Len() > 0 {
 		l.idleTicks = 0
 		return

@@ -122,7 +122,6 @@ var only = []struct {
 	dirs    []string
 	tests   bool // tests are free
 }{
-	{"github.com/panjf2000/gnet", []string{"engine/reactor"}, false},
 	{"github.com/jackc/pgx", []string{"backend", "engine", "admin", "internal", "bench"}, true},
 	{"github.com/lib/pq", []string{"internal", "bench"}, true},
 	{"github.com/xdg-go/scram", []string{"engine/auth", "backend"}, true},

@@ -1,0 +1,84 @@
+package reactor
+
+import (
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// State: poller is one epoll instance and the events of the present batch.
+// Owner: its loop.
+//
+// Every descriptor is registered once and edge-triggered, for reading and the
+// peer's hang-up, and for writing where that is asked for.
+
+const (
+	// eventsMax is the size of one batch.
+	eventsMax = 256
+
+	readInterest  = unix.EPOLLIN | unix.EPOLLPRI | unix.EPOLLRDHUP | unix.EPOLLET
+	writeInterest = unix.EPOLLOUT
+
+	readableEvents = unix.EPOLLIN | unix.EPOLLPRI
+	writableEvents = unix.EPOLLOUT
+)
+
+type poller struct {
+	fd     int
+	events [eventsMax]unix.EpollEvent
+}
+
+func openPoller() (*poller, error) {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("epoll_create1", err)
+	}
+	return &poller{fd: fd}, nil
+}
+
+func (p *poller) add(fd int, write bool) error { return p.control(unix.EPOLL_CTL_ADD, fd, write) }
+
+func (p *poller) modify(fd int, write bool) error { return p.control(unix.EPOLL_CTL_MOD, fd, write) }
+
+func (p *poller) remove(fd int) { _ = p.control(unix.EPOLL_CTL_DEL, fd, false) }
+
+func (p *poller) control(op, fd int, write bool) error {
+	ev := unix.EpollEvent{Fd: int32(fd), Events: readInterest}
+	if write {
+		ev.Events |= writeInterest
+	}
+	_, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_CTL, uintptr(p.fd), uintptr(op), uintptr(fd), uintptr(unsafe.Pointer(&ev)), 0, 0)
+	if errno != 0 {
+		return os.NewSyscallError("epoll_ctl", errno)
+	}
+	return nil
+}
+
+// look gives what is there, without waiting and without the Go scheduler's entry
+// and exit hooks.
+func (p *poller) look() (n int, err error) {
+	r, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&p.events)), eventsMax, 0, 0, 0)
+	return batch(r, errno)
+}
+
+// wait blocks until there is an event.
+func (p *poller) wait() (n int, err error) {
+	r, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&p.events)), eventsMax, ^uintptr(0), 0, 0)
+	return batch(r, errno)
+}
+
+func batch(r uintptr, errno unix.Errno) (n int, err error) {
+	switch errno {
+	case 0:
+		return int(r), nil
+	case unix.EINTR:
+		return 0, nil
+	}
+	return 0, os.NewSyscallError("epoll_pwait", errno)
+}
+
+func (p *poller) close() error { return os.NewSyscallError("close", unix.Close(p.fd)) }
+
+// yield lets other threads run before the loop looks again.
+func yield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }

@@ -196,11 +196,10 @@ func holder(t testing.TB, address string) *pgwire.Conn {
 	return c
 }
 
-// drained checks that nothing is held or queued and that no backend stays in use: c, a client of the engine, can have
-// each of size backends.
+// quiet waits until nobody is queued.
 func quiet(t testing.TB, e *engine.Engine) {
 	t.Helper()
-	until(t, "queues and buffers empty", func() bool { s := e.Stats(); return s.Waiting == 0 })
+	waiting(t, e, 0)
 }
 
 var roles struct {
@@ -217,10 +216,4 @@ func role(t testing.TB, pg *pgtest.Server) string {
 	roles.Unlock()
 	pg.Exec(t, "create role "+name+" login superuser")
 	return name
-}
-
-// sessions counts the sessions of a role in PostgreSQL.
-func sessions(t testing.TB, pg *pgtest.Server, role string) int {
-	t.Helper()
-	return len(pg.Exec(t, "select pid from pg_stat_activity where usename = '"+role+"'"))
 }

@@ -13,6 +13,10 @@ import (
 const (
 	// cancelGrace is how long a query whose client has gone may end by itself
 	// before it is cancelled: most do, and a cancel costs PostgreSQL a process.
+	// A query that ends by itself while its cancel travels lets that cancel strike
+	// what the client had pipelined behind it. Should that be a BEGIN, the rest of
+	// the pipeline runs outside a block: the window is the journey of one packet,
+	// and closing it would cost every such client a login to PostgreSQL.
 	cancelGrace  = 50 * ms
 	maxRollbacks = 2
 )

@@ -233,16 +233,16 @@ func (s *server) openFailed(r closeReason, cause error) {
 	s.tracker.Reset()
 	w.stats.connectsFailed.inc()
 	host := backend.ClassOf(cause) == backend.HostFault
-	if _, held := s.pool.logins.Held(now); !held {
+	_, held := s.pool.logins.Held(now) // then the cause may be an old one, and tells nothing of the host
+	if !held {
 		s.pool.host.logFailure(w, s, r, cause)
 	}
-	if host {
+	switch {
+	case host:
 		s.pool.host.state.Failed(now, cause)
-	} else {
+	case !held:
 		s.pool.host.state.Succeeded(now)
-		if _, held := s.pool.logins.Held(now); !held {
-			s.pool.logins.Refused(now, cause)
-		}
+		s.pool.logins.Refused(now, cause)
 	}
 	s.setState(serverBackoff)
 	holder := s.place.Holder()

@@ -230,7 +230,8 @@ func TestResetQuery(t *testing.T) {
 	t.Parallel()
 	pg := pgtest.Shared(t)
 	pg.Exec(t, "drop table if exists reset_log; create table reset_log (a int)")
-	for query, ran := range map[string]bool{"discard": false, "insert into reset_log values (1)": true} {
+	for _, query := range []string{"discard", "insert into reset_log values (1)"} { // the log is empty before the second
+		ran := query != "discard"
 		_, address := start(t, pg, "--capacity.pool-max-size=1", "--capacity.reset-query="+query)
 		a := login(t, address)
 		exec(t, a, "do $$ begin perform set_config('my.hidden', 'x', false); end $$") // the wire does not show it

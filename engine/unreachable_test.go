@@ -268,7 +268,6 @@ func TestLoginsInParallel(t *testing.T) {
 	mock := pgmock.Start(t, pgmock.SlowLogin(200*time.Millisecond), pgmock.Serve("alive"))
 	_, address := startAt(t, mock.Addr(), "--admission.max-connects-per-host=3", "--capacity.pool-max-size=9", "--server.loops=2")
 	errs := make(chan error)
-	begin := time.Now()
 	for range clients {
 		c := pgwire.Dial(t, "tcp", address)
 		go func() {
@@ -286,8 +285,5 @@ func TestLoginsInParallel(t *testing.T) {
 	}
 	if n := mock.MostLogins(); n > bound || n < 2 {
 		t.Errorf("%d logins at a time, want %d at most and more than one", n, bound)
-	}
-	if took := time.Since(begin); took > 1700*time.Millisecond {
-		t.Errorf("took %v: one login after the other?", took)
 	}
 }

@@ -188,8 +188,9 @@ func batchOfTwo(t *testing.T, l *Loop, stimulus func(net.Conn) error, first func
 		}))
 	}
 	on(t, l, func() {}) // their first events are over
-	hold := make(chan struct{})
-	held := begin(l, func() { armed = true; <-hold })
+	hold, holding := make(chan struct{}), make(chan struct{})
+	held := begin(l, func() { armed = true; close(holding); <-hold })
+	await(t, holding, "the loop to hold still")
 	for _, peer := range peers {
 		// On the loopback an event is there when the call returns.
 		if err := stimulus(peer); err != nil {
@@ -198,6 +199,9 @@ func batchOfTwo(t *testing.T, l *Loop, stimulus func(net.Conn) error, first func
 	}
 	close(hold)
 	await(t, held, "the loop")
+	for seen := false; !seen; { // the stimulus may take its time on a busy machine
+		on(t, l, func() { seen = events > 0 })
+	}
 	settle(t, l)
 	on(t, l, func() {
 		if events != 1 {

@@ -222,11 +222,12 @@ func SlowLogin(d time.Duration) Step {
 			return err
 		}
 		n := c.inLogin.Add(1)
-		defer c.inLogin.Add(-1)
 		for old := c.maxLogin.Load(); n > old && !c.maxLogin.CompareAndSwap(old, n); {
 			old = c.maxLogin.Load()
 		}
-		if err := Delay(d)(c); err != nil {
+		err := Delay(d)(c)
+		c.inLogin.Add(-1) // before the answer: the client begins its next login as soon as it has it
+		if err != nil {
 			return err
 		}
 		id := c.logins.Add(1)

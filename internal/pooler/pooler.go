@@ -156,8 +156,8 @@ func (p *Pooler) awaitListening() error {
 	defer tick.Stop()
 	deadline := time.After(30 * time.Second)
 	for {
-		if c, err := net.Dial("tcp", p.Addr()); err == nil {
-			return c.Close()
+		if answers("tcp", p.Addr()) && answers("unix", p.SocketPath()) {
+			return nil
 		}
 		select {
 		case <-p.ended:
@@ -168,6 +168,15 @@ func (p *Pooler) awaitListening() error {
 		case <-tick.C:
 		}
 	}
+}
+
+func answers(network, address string) bool {
+	c, err := net.Dial(network, address)
+	if err != nil {
+		return false
+	}
+	_ = c.Close() // nothing was sent
+	return true
 }
 
 // Addr is the TCP address, 127.0.0.1:port.

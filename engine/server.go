@@ -103,7 +103,8 @@ type server struct {
 	dirty      bool // a client left state: clean it before anybody else is served
 	restSwal   bool // the rest of the present message is not for the client
 	wantRead   bool // the socket may hold bytes that we chose not to read
-	eof        bool // PostgreSQL has closed its side
+	hangup     bool // PostgreSQL has closed its side, or the connection was reset: it is read to its end
+	eof        bool // that end has been read
 	cancelled  bool // the present cycle has been cancelled by us
 	doomed     bool // a cancel may still be on its way: close it when idle
 	await      bool // the client's messages wait for the batch of settings
@@ -130,21 +131,23 @@ func (s *server) OnReady(_ *reactor.Socket, ev reactor.Events) {
 		s.connected()
 	case serverClosed, serverBackoff:
 	default:
+		s.hangup = s.hangup || ev&reactor.Hangup != 0
 		if ev&reactor.Writable != 0 && s.out.Len() > 0 {
 			s.flush()
 		}
 		if s.state < serverClosed && (ev&(reactor.Readable|reactor.Hangup) != 0 || s.wantRead) {
-			s.onReadable(ev&reactor.Hangup != 0) // the last look at s: it may be another loop's now
+			s.onReadable() // the last look at s: it may be another loop's now
 		}
 	}
 	w.drainTodo()
 }
 
 // onReadable reads until the socket is drained, the budget is spent or the
-// client's buffer is full. A peer that hung up is read to its end first: the
-// reason often stands in its last message. feed may give the server away to
-// another loop: then it is not touched any more.
-func (s *server) onReadable(hangup bool) {
+// client's buffer is full. A peer that hung up is read to its end first, also
+// when that is put off: the reason often stands in its last message, and no
+// further event tells of the end. feed may give the server away to another loop:
+// then it is not touched any more.
+func (s *server) onReadable() {
 	w := s.w
 	w.reading = s
 	defer func() { w.reading = nil }()
@@ -180,7 +183,7 @@ func (s *server) onReadable(hangup bool) {
 			s.in.Release(s.w.loop)
 		}
 		s.feed(buf[:held+n])
-		if w.reading != s || held+n < end && !hangup {
+		if w.reading != s || held+n < end && !s.hangup {
 			return
 		}
 	}

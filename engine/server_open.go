@@ -67,7 +67,7 @@ func (s *server) connected() {
 	s.setState(serverLoggingIn)
 	s.login = &loginRun{machine: backend.NewLogin(s.pool.loginConfig)}
 	s.send(s.login.machine.Start(nil))
-	s.onReadable(false)
+	s.onReadable()
 }
 
 // feedLogin walks the server's messages of a login.

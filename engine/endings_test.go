@@ -1,0 +1,32 @@
+package engine_test
+
+import (
+	"testing"
+
+	"pgkinetic/internal/pgtest"
+	"pgkinetic/internal/pgwire"
+)
+
+// TestServerEndsBehindSlowReader: a backend that ends without a word while its client is too slow to read further: the
+// client gets what was there, and then the end.
+func TestServerEndsBehindSlowReader(t *testing.T) {
+	t.Parallel()
+	pg := pgtest.Shared(t)
+	e, address := start(t, pg)
+	who := role(t, pg)
+	c := loginAs(t, address, who, "postgres")
+	send(t, c, pgwire.Query("select repeat('x', 100000) from generate_series(1, 5000)"))
+	sessions := func(state string) int {
+		return len(pg.Exec(t, "select 1 from pg_stat_activity where "+state+" usename = '"+who+"'"))
+	}
+	until(t, "a backend that cannot write", func() bool { return sessions("wait_event = 'ClientWrite' and") == 1 })
+	pg.KillBackends(t, "usename = '"+who+"'") // it dies silently, since it cannot write
+	until(t, "its end", func() bool { return sessions("") == 0 })
+	if all, err := c.ReadAll(); err != nil {
+		t.Errorf("after %d rows: %v", len(all)-1, err)
+	}
+	if n := e.Stats().Closed["backend_lost"]; n != 1 {
+		t.Errorf("%d sessions lost their backend", n)
+	}
+	usable(t, loginAs(t, address, who, "postgres"))
+}

@@ -127,6 +127,7 @@ func (p *Pool) HasEligible() bool {
 type PoolCounts struct {
 	Size, Used, Holders, Eligible, Max int
 	Connecting                         int // places that are reserved for a connect or connecting
+	Closing                            int // places that are being closed after they were idle or released
 	Waiting                            int // waiters of all routes
 	Paused                             bool
 }
@@ -136,7 +137,7 @@ func (p *Pool) Counts() PoolCounts {
 	w := poolWord(p.word.load())
 	return PoolCounts{
 		Size: w.size(), Used: w.used(), Holders: w.holders(), Eligible: w.eligible(), Max: int(p.max.Load()),
-		Connecting: int(p.reserved.Load()), Waiting: int(p.queued.Load()), Paused: w.paused(),
+		Connecting: int(p.reserved.Load()), Closing: int(p.closing.Load()), Waiting: int(p.queued.Load()), Paused: w.paused(),
 	}
 }
 

@@ -7,6 +7,10 @@ package engine
 // drainPerTick keeps the pace at 1 000 clients a second and loop.
 const drainPerTick = 1000 / 20
 
+// startupGrace is what a new connection has to send its startup packet during a
+// drain, so that it can be told why it is refused.
+const startupGrace = 1000 * ms
+
 // drainTick closes the next few clients of a draining worker.
 func (w *worker) drainTick(now int64) {
 	e := w.eng
@@ -19,14 +23,19 @@ func (w *worker) drainTick(now int64) {
 	}
 	left := drainPerTick
 	for range w.all.Len() {
-		if left == 0 {
+		c := w.all.next()
+		if left == 0 || c == nil {
 			break
 		}
-		c := w.all.next()
 		switch c.state {
 		case clientWaiting, clientLoginWait, clientIdle, clientSkipping, clientLogin:
 			c.fatal(reasonDraining, errShutdown)
 			left--
+		case clientStartup:
+			if now-c.since >= startupGrace {
+				c.close(reasonDraining)
+				left--
+			}
 		case clientLinked:
 			t := &c.srv.tracker
 			if t.Idle() {
@@ -41,6 +50,9 @@ func (w *worker) drainTick(now int64) {
 func (w *worker) cutAll() {
 	for range w.all.Len() {
 		c := w.all.next()
+		if c == nil {
+			return
+		}
 		if c.state >= clientClosing {
 			continue
 		}

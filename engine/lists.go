@@ -23,9 +23,12 @@ func (l *clientList) remove(c *client) {
 	l.items = l.items[:len(l.items)-1]
 }
 
-// next walks round and round over the list, also while clients come and go. The
-// list must not be empty.
+// next walks round and round over the list, also while clients come and go; nil
+// when there is none.
 func (l *clientList) next() *client {
+	if len(l.items) == 0 {
+		return nil
+	}
 	if l.cursor >= len(l.items) {
 		l.cursor = 0
 	}

@@ -332,7 +332,7 @@ func (p *pool) retryAfterMs() int {
 // live is the number of backends that are connected.
 func (p *pool) live() int {
 	c := p.adm.Counts()
-	return c.Size - c.Connecting
+	return c.Size - c.Connecting - c.Closing
 }
 
 // rateTau is how far back the served rate looks.

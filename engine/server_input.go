@@ -3,7 +3,10 @@ package engine
 // Walking the server's messages: each passes the tracker, which says whose it
 // is. Runs of messages for the client leave in one write.
 
-import "pgkinetic/protocol"
+import (
+	"pgkinetic/backend"
+	"pgkinetic/protocol"
+)
 
 // feed walks p and keeps an incomplete message that must be seen whole.
 func (s *server) feed(p []byte) {
@@ -106,7 +109,7 @@ func (s *server) answer(typ byte, m []byte, whole bool) (forward, ok bool) {
 	case protocol.BackendParameterStatus:
 		if name, value, good := protocol.DecodeParameterStatus(body); good && whole {
 			s.params.Set(name, value)
-			if s.state == serverIdle {
+			if s.state == serverIdle || !backend.Settable(string(name)) {
 				s.pool.reported(name, value)
 			}
 		}

@@ -275,13 +275,19 @@ func (c *client) readFailed(err error) {
 	c.close(reasonClientGone)
 }
 
-// hungUp: the peer has closed or reset. A Terminate that came with it names the
-// better reason; anything else that was not started is dropped.
+// hungUp: the peer has closed or reset. A cancel request that came with it is
+// carried out, since its sender need not wait for an answer; a Terminate names
+// the better reason; anything else that was not started is dropped.
 func (c *client) hungUp() {
 	reason := reasonClientGone
-	if c.state == clientIdle && c.in.Len() == 0 {
+	if (c.state == clientIdle || c.state == clientStartup) && c.in.Len() == 0 && !c.held {
 		buf := c.w.loop.Scratch()
-		if n, err := c.sock.Read(buf); err == nil && n >= protocol.HeaderLen && buf[0] == protocol.FrontendTerminate {
+		n, err := c.sock.Read(buf)
+		switch {
+		case err != nil:
+		case c.state == clientStartup:
+			c.lastPacket(buf[:n])
+		case n >= protocol.HeaderLen && buf[0] == protocol.FrontendTerminate:
 			reason = reasonClientTerminate
 		}
 	}

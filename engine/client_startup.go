@@ -42,6 +42,14 @@ func (c *client) consumeStartup(p []byte) int {
 	return i
 }
 
+// lastPacket takes what a client sent before it closed: only a cancel request
+// still has a meaning.
+func (c *client) lastPacket(p []byte) {
+	if st, _, err := protocol.DecodeStartup(p); err == nil && st.Kind == protocol.KindCancelRequest {
+		c.requestCancel(st.CancelPID, st.CancelKey)
+	}
+}
+
 // encryptionRefused answers an encryption request with N. Each kind may be asked
 // once; bytes that came with the request are not taken as sent after the answer.
 func (c *client) encryptionRefused(kind protocol.StartupKind, rest int) (ended bool) {

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"encoding/binary"
 	"testing"
 
 	"pgkinetic/internal/pgtest"
@@ -29,4 +30,35 @@ func TestServerEndsBehindSlowReader(t *testing.T) {
 		t.Errorf("%d sessions lost their backend", n)
 	}
 	usable(t, loginAs(t, address, who, "postgres"))
+}
+
+// TestCancelWithoutWaiting: a CancelRequest whose sender closes its connection at once, as some client libraries do.
+func TestCancelWithoutWaiting(t *testing.T) {
+	t.Parallel()
+	pg := pgtest.Shared(t)
+	_, address := start(t, pg)
+	who := role(t, pg)
+	for range 20 {
+		c := pgwire.Dial(t, "tcp", address)
+		all, err := c.Login(0, "user", who, "database", "postgres")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var key []byte
+		for _, m := range all {
+			if m.Type == 'K' {
+				key = m.Body
+			}
+		}
+		send(t, c, pgwire.Query("select pg_sleep(60)"))
+		running(t, pg, who, 1)
+		other := pgwire.Dial(t, "tcp", address)
+		send(t, other, pgwire.CancelRequest(binary.BigEndian.Uint32(key), key[4:]))
+		other.Close()
+		if all, err = c.ReadUntil('Z', 1); err != nil || typesOf(all[len(all)-2:]) != "EZI" {
+			t.Fatalf("got %s, %v", pgwire.Transcript(all), err)
+		}
+		refused(t, pgwire.ErrorOf(all[len(all)-2]), "ERROR", "57014")
+		c.Close()
+	}
 }

@@ -158,6 +158,7 @@ func (l *Loop) poll() (err error) {
 			err = fmt.Errorf("loop %d: panic: %v\n%s", l.ID, p, debug.Stack())
 		}
 	}()
+	l.armTimer() // timers from before Run; mail is looked at in any case
 	for !l.stopping.Load() {
 		n, err := l.next()
 		if err != nil {

@@ -362,3 +362,27 @@ func TestTimerfdIsDisarmedAfterASecondOfNothing(t *testing.T) {
 		t.Fatal("still armed after a second of nothing")
 	}
 }
+
+// TestTimerFromBeforeRun: a loop that nothing else happens to fires a timer that
+// was scheduled before it ran.
+func TestTimerFromBeforeRun(t *testing.T) {
+	l, err := NewLoop(0, LoopOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fired := make(chan struct{})
+	var timer reaper.Timer
+	timer.Init(fireOnce(fired))
+	l.Wheel().Schedule(&timer, Now())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run() }()
+	await(t, fired, "the timer")
+	l.Stop()
+	if err := await(t, ended, "the end of the loop"); err != nil {
+		t.Error(err)
+	}
+}
+
+type fireOnce chan struct{}
+
+func (f fireOnce) Fire(int64) int64 { close(f); return 0 }

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"pgkinetic/reaper"
 )
 
 // numbered is a message that knows its sender and its place.

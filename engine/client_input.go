@@ -23,7 +23,9 @@ const (
 	takeFlush                    // forward it, then a Flush of ours
 	drop                         // it has been answered, or needs no answer
 	stop                         // not now: it stays held
-	gone                         // the client was closed
+	leave                        // it is a Terminate: what came before it goes out, then the client leaves
+	exclude                      // statement mode excludes it: as leave, with c.w.refusal
+	gone                         // the client was closed; nothing before it was taken
 )
 
 func indexNUL(p []byte) int { return bytes.IndexByte(p, 0) }
@@ -76,6 +78,14 @@ func (c *client) consume(p []byte) int {
 			c.rest, c.restDrop = int64(size-n), true
 		case stop:
 			c.forward(p[run:i])
+			return i
+		case leave:
+			c.forward(p[run:i]) // the server's tracker has counted it
+			c.close(reasonClientTerminate)
+			return i
+		case exclude:
+			c.forward(p[run:i])
+			c.fatal(reasonStatementMode, c.w.refusal)
 			return i
 		case gone:
 			return i
@@ -175,8 +185,7 @@ func (c *client) offer(typ byte, m []byte, size int) disposition {
 			c.held = true // it takes effect after the answers before it
 			return stop
 		}
-		c.close(reasonClientTerminate)
-		return gone
+		return leave
 	}
 	if s.await || !s.fresh && t.Owed() > 0 && t.AtBoundary() && c.mustYield(t) {
 		c.held = true

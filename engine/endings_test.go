@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"encoding/binary"
+	"slices"
 	"testing"
 
 	"pgkinetic/internal/pgtest"
@@ -60,5 +61,56 @@ func TestCancelWithoutWaiting(t *testing.T) {
 		}
 		refused(t, pgwire.ErrorOf(all[len(all)-2]), "ERROR", "57014")
 		c.Close()
+	}
+}
+
+// TestTerminateInsideGroup: what stands before a Terminate in the same packet reaches the backend, which is undone and
+// serves the next client.
+func TestTerminateInsideGroup(t *testing.T) {
+	t.Parallel()
+	e, address := start(t, pgtest.Shared(t), "--capacity.pool-max-size=1")
+	for _, last := range [][]byte{pgwire.Bind("", ""), pgwire.Flush()} {
+		c := login(t, address)
+		send(t, c, slices.Concat(pgwire.Parse("", "select 1"), last, pgwire.Terminate()))
+		if all, err := c.ReadAll(); err != nil {
+			t.Errorf("not closed: %v %s", err, pgwire.Transcript(all))
+		}
+		usable(t, login(t, address))
+	}
+	if n := e.Stats().ServerLogins; n != 1 {
+		t.Errorf("%d logins to PostgreSQL, want 1", n)
+	}
+}
+
+// TestEndBehindFlush: a Terminate and a malformed message behind a Flush take effect as soon as the answers before them
+// are there, though no ReadyForQuery comes.
+func TestEndBehindFlush(t *testing.T) {
+	t.Parallel()
+	e, address := start(t, pgtest.Shared(t), "--capacity.pool-max-size=1")
+	group := slices.Concat(pgwire.Parse("", "select pg_sleep(0.1)"), pgwire.Bind("", ""), pgwire.Execute("", 0), pgwire.Flush())
+	c := login(t, address)
+	send(t, c, slices.Concat(group, pgwire.Terminate()))
+	if all, err := c.ReadAll(); err != nil || typesOf(all) != "12DC" {
+		t.Errorf("Terminate: got %s, %v", pgwire.Transcript(all), err)
+	}
+	c = login(t, address)
+	send(t, c, slices.Concat(group, pgwire.Raw('!', nil)))
+	ended(t, c, "08P01")
+	usable(t, login(t, address))
+	if n := e.Stats().ServerLogins; n != 1 {
+		t.Errorf("%d logins to PostgreSQL, want 1", n)
+	}
+}
+
+// TestExcludedInsideGroup: statement mode ends a session that opens a block inside a group; its backend is not lost.
+func TestExcludedInsideGroup(t *testing.T) {
+	t.Parallel()
+	e, address := start(t, pgtest.Shared(t), "--capacity.pool-max-size=1", "--server.pool-mode=statement")
+	c := login(t, address)
+	send(t, c, slices.Concat(pgwire.Parse("", "select 1"), pgwire.Bind("", ""), pgwire.Execute("", 0), pgwire.Parse("", "begin"), pgwire.Sync()))
+	ended(t, c, "0A000")
+	usable(t, login(t, address))
+	if n := e.Stats().ServerLogins; n != 1 {
+		t.Errorf("%d logins to PostgreSQL, want 1", n)
 	}
 }

@@ -191,3 +191,47 @@ func TestBufferMemory(t *testing.T) {
 	usable(t, late)
 	buffers(t)
 }
+
+// TestSlowServerIsNoStall: a client whose copy data PostgreSQL is slow to take owes nothing; client_stall_timeout_ms
+// does not run for it, while it ends the session of one that really stalls.
+func TestSlowServerIsNoStall(t *testing.T) {
+	release := make(chan struct{})
+	mock := pgmock.Start(t, pgmock.Login(), func(c *pgmock.Conn) error {
+		m, err := c.Read()
+		if err != nil || m.Type != 'Q' {
+			return err
+		}
+		if err = pgmock.Send(pgwire.Raw('G', []byte{0, 0, 0}))(c); err == nil {
+			err = pgmock.Wait(release)(c)
+		}
+		for err == nil && m.Type != 'c' {
+			m, err = c.Read()
+		}
+		if err != nil {
+			return err
+		}
+		return pgmock.Send(pgmock.Complete("COPY 1"), pgmock.Ready('I'))(c)
+	}, pgmock.Serve("alive"))
+	_, address := startAt(t, mock.Addr(), "--capacity.max-client-buffer-bytes=131072", "--capacity.client-stall-timeout-ms=1000")
+	c := login(t, address)
+	send(t, c, pgwire.Query("copy t from stdin"))
+	if all, err := c.ReadUntil('G', 1); err != nil {
+		t.Fatalf("%v %s", err, pgwire.Transcript(all))
+	}
+	sent := make(chan error)
+	go func() { // a message that passes through in parts, then small ones
+		sent <- c.Send(pgwire.CopyData(make([]byte, 20<<20)), pgwire.CopyData([]byte("x\n")), pgwire.CopyDone())
+	}()
+	until(t, "a full buffer", func() bool { return reactor.BufferBytes() > 100000 })
+	stalled := login(t, address)
+	send(t, stalled, pgwire.Parse("", "select 1"))
+	ended(t, stalled, "08006")
+	close(release)
+	if got := types(t, c, 1); got != "CZI" {
+		t.Errorf("got %s", got)
+	}
+	if err := <-sent; err != nil {
+		t.Error(err)
+	}
+	buffers(t)
+}

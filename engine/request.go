@@ -112,8 +112,8 @@ func (c *client) refuseInPlace(e *protocol.ErrorFields) disposition {
 		c.held = true
 		return stop
 	}
-	c.fatal(reasonStatementMode, e)
-	return gone
+	c.w.refusal = e
+	return exclude
 }
 
 // leave takes a waiting client out of its queue without an answer.

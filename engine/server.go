@@ -227,8 +227,16 @@ func (s *server) flush() {
 		return
 	}
 	s.sock.WantWrite(s.out.Len() > 0)
-	if c := s.client; c != nil && c.wantRead {
+	c := s.client
+	if c == nil {
+		return
+	}
+	if c.wantRead {
 		s.w.later(c)
+	}
+	if s.out.Len() == 0 && c.state == clientLinked {
+		s.waitAt = s.w.now() // from now on it is the client who owes bytes, if anybody
+		c.armTimer()
 	}
 }
 

@@ -224,6 +224,9 @@ func (s *server) settleLinked() {
 			c.fatal(reasonStatementMode, errStatementModeBlock)
 			return
 		}
+		if c.held && !s.tracker.Busy() {
+			s.w.later(c) // a Terminate or a malformed message behind a Flush waits for its answers only
+		}
 		c.armTimer()
 		return
 	}

@@ -89,8 +89,8 @@ func (c *client) linkedDeadlines(e *earliest) {
 	case s.cycleAt != 0:
 		e.add(timeoutQuery, s.cycleAt, int64(l.QueryTimeoutMs))
 	}
-	if t.Busy() && c.rest == 0 {
-		return
+	if t.Busy() && c.rest == 0 || c.wantRead || s.out.Len() > 0 {
+		return // what the client has sent is yet to be read, or to be taken by PostgreSQL
 	}
 	since := max(c.since, s.waitAt)
 	switch {

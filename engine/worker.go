@@ -21,6 +21,7 @@ import (
 
 	"pgkinetic/admission"
 	"pgkinetic/engine/reactor"
+	"pgkinetic/protocol"
 	"pgkinetic/reaper"
 )
 
@@ -39,11 +40,12 @@ type worker struct {
 	all     clientList
 	servers serverList
 	cancels cancelTable
-	todo    []*client // clients whose held input may go on
-	dying   []*client // clients to whom a write failed
-	opening []*server // servers whose attempt to connect is to begin
-	paused  []*client // clients not read because of max_buffer_memory
-	answer  []byte    // scratch for messages made here
+	todo    []*client             // clients whose held input may go on
+	dying   []*client             // clients to whom a write failed
+	opening []*server             // servers whose attempt to connect is to begin
+	paused  []*client             // clients not read because of max_buffer_memory
+	answer  []byte                // scratch for messages made here
+	refusal *protocol.ErrorFields // why a message is excluded, until its walk has ended the client
 
 	tick     reaper.Timer
 	lastScan int64

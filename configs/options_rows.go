@@ -73,7 +73,7 @@ var serverOptions = []Option{
 	},
 	{
 		Section: sectionServer, Key: "max_pools", Kind: KindInt, Default: 1000, Min: 1, Max: 100_000, Scope: ScopeProcess,
-		Doc: "Pools, one for each combination of database entry, database name and server user. A login that needs one more gets FATAL 53300",
+		Doc: "Pools, one for each combination of database entry, database name and server user. One that has neither clients nor backends is forgotten when another is needed; a login that needs one more gets FATAL 53300",
 	},
 	{
 		Section: sectionServer, Key: "pid_file", Kind: KindString, Default: "", MaxLen: maxPath, Scope: ScopeProcess,

@@ -108,6 +108,7 @@ func (c *client) startup(st *protocol.Startup) {
 			for _, taken := range up.clients[:i] {
 				taken.used.Add(-1)
 			}
+			up.pool.clients.Add(-1)
 			c.fatal(reasonTooManyClients, errTooManyClients)
 			return
 		}

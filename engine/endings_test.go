@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"encoding/binary"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -113,4 +114,30 @@ func TestExcludedInsideGroup(t *testing.T) {
 	if n := e.Stats().ServerLogins; n != 1 {
 		t.Errorf("%d logins to PostgreSQL, want 1", n)
 	}
+}
+
+// TestUnusedPoolsMakeRoom: names of databases that do not exist, or that nobody uses any more, do not use up max_pools.
+func TestUnusedPoolsMakeRoom(t *testing.T) {
+	t.Parallel()
+	pg := pgtest.Shared(t)
+	e, address := start(t, pg, "--server.max-pools=2")
+	stays := login(t, address)
+	usable(t, stays)
+	for i := range 10 {
+		c := pgwire.Dial(t, "tcp", address)
+		_, err := c.Login(0, "user", "postgres", "database", fmt.Sprint("none", i))
+		refused(t, err, "FATAL", "3D000")
+		c.Close()
+		until(t, "the refused client gone", func() bool { return e.Stats().Clients == 1 && e.Stats().Servers == 1 })
+	}
+	c := loginAs(t, address, role(t, pg), "postgres")
+	usable(t, c)
+	usable(t, stays)
+	// A pool with a client stays, and so does one with a backend.
+	_, err := pgwire.Dial(t, "tcp", address).Login(0, "user", "postgres", "database", "none")
+	refused(t, err, "FATAL", "53300")
+	c.Close()
+	until(t, "the client gone", func() bool { return e.Stats().Clients == 1 })
+	_, err = pgwire.Dial(t, "tcp", address).Login(0, "user", "postgres", "database", "none")
+	refused(t, err, "FATAL", "53300")
 }

@@ -69,6 +69,7 @@ type pool struct {
 	drainRate   atomic.Int64 // requests served per second, for the hint of a refusal
 	rateAt      atomic.Int64
 	served      atomic.Int64
+	clients     atomic.Int64 // those that found it and are not gone; it rises under the registry's mutex only
 }
 
 // userPool is a pool as one client user sees it.
@@ -121,8 +122,9 @@ func newRegistry(e *Engine) *registry {
 	return r
 }
 
-// find gives the pool for a client that asked for database as user; nil with an
-// error for the client when there is none to be had.
+// find gives the pool for a client that asked for database as user, which counts
+// in pool.clients from then on; nil with an error for the client when there is
+// none to be had.
 func (r *registry) find(database, user string) (*userPool, closeReason, *protocol.ErrorFields) {
 	cfg := r.eng.cfg
 	entry := cfg.Database(database)
@@ -139,12 +141,13 @@ func (r *registry) find(database, user string) (*userPool, closeReason, *protoco
 	}
 	p := r.pools[key]
 	if p == nil {
-		if len(r.pools) >= cfg.Server.MaxPools {
+		if len(r.pools) >= cfg.Server.MaxPools && !r.dropUnused() {
 			e := loginError(protocol.CodeTooManyConnections, fmt.Sprintf("too many pools (max_pools = %d)", cfg.Server.MaxPools))
 			return nil, reasonTooManyPools, e
 		}
 		p = r.newPool(key)
 	}
+	p.clients.Add(1)
 	uk := userPoolKey{p, user}
 	up := r.users[uk]
 	if up == nil {
@@ -155,6 +158,25 @@ func (r *registry) find(database, user string) (*userPool, closeReason, *protoco
 		}
 	}
 	return up, reasonNone, nil
+}
+
+// dropUnused makes room for new pools: those without a client and without a
+// backend are forgotten, so that names which were asked for once, and may not
+// even exist, do not use up max_pools for ever.
+func (r *registry) dropUnused() (dropped bool) {
+	for key, p := range r.pools {
+		if p.clients.Load() == 0 && r.eng.adm.Drop(p.adm) {
+			delete(r.pools, key)
+			dropped = true
+		}
+	}
+	if !dropped {
+		return false
+	}
+	maps.DeleteFunc(r.users, func(k userPoolKey, _ *userPool) bool { return r.pools[k.pool.key] != k.pool })
+	all := slices.DeleteFunc(slices.Clone(*r.all.Load()), func(p *pool) bool { return r.pools[p.key] != p })
+	r.all.Store(&all)
+	return true
 }
 
 // maxUserPools bounds the shared views; beyond it a client gets one of its own.

@@ -148,6 +148,7 @@ func (w *worker) forget(c *client) {
 	for _, k := range c.up.clients {
 		k.used.Add(-1)
 	}
+	c.up.pool.clients.Add(-1)
 	if w.eng.cfg.Log.Connections {
 		w.log.Info("client disconnected", "client", c.id, "database", c.up.pool.key.database, "user", c.up.user,
 			"cause", c.reason.String())

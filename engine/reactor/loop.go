@@ -24,7 +24,7 @@ import (
 //   - a descriptor that a socket gave up by Close stays open until the batch in
 //     which that happened is over: its number cannot come back before
 //   - the loop sleeps only when nothing is left to do (mail, ready sockets, due
-//     timers): it announces its sleep, then looks at the mailbox once more; who
+//     timers, deferred functions): it announces its sleep, then looks at the mailbox once more; who
 //     posts looks at the announcement after the message is in
 //   - timers pending implies that the timerfd is armed before the loop sleeps
 //
@@ -228,7 +228,7 @@ func (l *Loop) scoreYield(found bool) {
 
 // hasWork tells whether something waits that no event will tell of.
 func (l *Loop) hasWork() bool {
-	return l.mail.waiting() || l.timersDue || len(l.ready) > 0
+	return l.mail.waiting() || l.timersDue || len(l.ready) > 0 || len(l.after) > 0
 }
 
 // onEvent serves one event of a batch.

@@ -254,6 +254,23 @@ func TestLaterAndDefer(t *testing.T) {
 	}
 }
 
+// TestDeferInsideDefer: what a deferred function defers runs although nothing else happens to the loop.
+func TestDeferInsideDefer(t *testing.T) {
+	l := startLoop(t)
+	done := make(chan struct{})
+	left := 100
+	var again func()
+	again = func() {
+		if left--; left == 0 {
+			close(done)
+			return
+		}
+		l.Defer(again)
+	}
+	begin(l, func() { l.Defer(again) })
+	await(t, done, "the last deferred function")
+}
+
 // TestReadyListIsBoundedAndFair: a socket that always asks for more does not
 // keep the others or the mailbox waiting.
 func TestReadyListIsBoundedAndFair(t *testing.T) {

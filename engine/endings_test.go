@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"pgkinetic/engine"
 	"pgkinetic/internal/pgtest"
 	"pgkinetic/internal/pgwire"
 )
@@ -140,4 +141,25 @@ func TestUnusedPoolsMakeRoom(t *testing.T) {
 	until(t, "the client gone", func() bool { return e.Stats().Clients == 1 })
 	_, err = pgwire.Dial(t, "tcp", address).Login(0, "user", "postgres", "database", "none")
 	refused(t, err, "FATAL", "53300")
+}
+
+// TestCauseOfRefusedLogins: the log and the counters tell a PostgreSQL that cannot be had from one that has no room.
+func TestCauseOfRefusedLogins(t *testing.T) {
+	t.Parallel()
+	pg := pgtest.Shared(t)
+	e, address := start(t, pg, "--capacity.pool-max-size=1", "--capacity.checkout-timeout-ms=300")
+	_, err := pgwire.Dial(t, "tcp", address).Login(0, "user", "postgres", "database", "none")
+	refused(t, err, "FATAL", "3D000")
+	holder(t, address)
+	_, err = pgwire.Dial(t, "tcp", address).Login(0, "user", "postgres", "database", "postgres", "work_mem", "5MB")
+	overloaded(t, err, "FATAL", "53300")
+	down, address := startAt(t, "127.0.0.1:1", "--capacity.checkout-timeout-ms=300")
+	_, err = pgwire.Dial(t, "tcp", address).Login(0, "user", "postgres", "database", "postgres")
+	refused(t, err, "FATAL", "08006")
+	for _, c := range []struct {
+		of    *engine.Engine
+		cause string
+	}{{e, "server_refused_login"}, {e, "overload"}, {down, "connect_failed"}} {
+		until(t, c.cause, func() bool { return c.of.Stats().Closed[c.cause] == 1 })
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -35,8 +36,19 @@ type host struct {
 
 // resolved is the outcome of one name look-up.
 type resolved struct {
-	addr string // ip:port
-	at   int64
+	addrs []string // ip:port, at least one
+	next  atomic.Int32
+	at    int64
+}
+
+// address is the one to try: the first, or the one behind those that failed.
+func (r *resolved) address() string { return r.addrs[int(r.next.Load())%len(r.addrs)] }
+
+// failed: addr did not answer, so the next one is tried.
+func (r *resolved) failed(addr string) {
+	if n := r.next.Load(); r.addrs[int(n)%len(r.addrs)] == addr {
+		r.next.CompareAndSwap(n, (n+1)%int32(len(r.addrs)))
+	}
 }
 
 // dnsTTL is how long a looked-up address serves new connects.
@@ -60,8 +72,8 @@ func (h *host) resolve(s *server) {
 		return
 	}
 	if r := h.address.Load(); r != nil && s.w.now()-r.at < dnsTTL {
-		s.peer = r.addr
-		s.dial("tcp", r.addr)
+		s.peer = r.address()
+		s.dial("tcp", s.peer)
 		return
 	}
 	look := &lookup{srv: s}
@@ -71,17 +83,17 @@ func (h *host) resolve(s *server) {
 	go func() { // waits for bytes, so it takes no helper's token
 		ctx, stop := context.WithTimeout(context.Background(), timeout)
 		defer stop()
-		look.addr, look.err = lookupHost(ctx, h.target.Address)
+		look.addrs, look.err = lookupHost(ctx, h.target.Address)
 		w.loop.Post(&look.msg)
 	}()
 }
 
 // lookup carries the answer of a name look-up to the loop that asked.
 type lookup struct {
-	msg  reactor.Message
-	srv  *server
-	addr string
-	err  error
+	msg   reactor.Message
+	srv   *server
+	addrs []string
+	err   error
 }
 
 func (l *lookup) arrived() {
@@ -93,21 +105,35 @@ func (l *lookup) arrived() {
 		s.openFailed(reasonConnectFailed, connectError(s.pool.host, l.err))
 		return
 	}
-	s.pool.host.address.Store(&resolved{addr: l.addr, at: s.w.now()})
-	s.peer = l.addr
-	s.dial("tcp", l.addr)
+	r := s.pool.host.learn(l.addrs, s.w.now())
+	s.peer = r.address()
+	s.dial("tcp", s.peer)
 }
 
-func lookupHost(ctx context.Context, hostport string) (string, error) {
+// learn keeps what a look-up has found, an answer without error. It goes on with
+// the address that answers now, as long as that is among them.
+func (h *host) learn(addrs []string, now int64) *resolved {
+	r := &resolved{addrs: addrs, at: now}
+	if old := h.address.Load(); old != nil {
+		if i := slices.Index(addrs, old.address()); i > 0 {
+			r.next.Store(int32(i))
+		}
+	}
+	h.address.Store(r)
+	return r
+}
+
+// lookupHost gives all addresses of a name, each with the port.
+func lookupHost(ctx context.Context, hostport string) ([]string, error) {
 	name, port, err := net.SplitHostPort(hostport)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	addrs, err := net.DefaultResolver.LookupHost(ctx, name)
-	if err != nil {
-		return "", err
+	for i := range addrs {
+		addrs[i] = net.JoinHostPort(addrs[i], port)
 	}
-	return net.JoinHostPort(addrs[0], port), nil
+	return addrs, err
 }
 
 // dialAgain opens a further connection to where s is connected (a cancel).

@@ -312,20 +312,20 @@ func (p *pool) checkoutLimitMs(l *configs.Capacity) int64 {
 	return n
 }
 
-// checkoutError words the end of a wait.
-func (p *pool) checkoutError(waited int64, connecting bool) *protocol.ErrorFields {
+// checkoutError words the end of a wait, and tells as what it counts for a login.
+func (p *pool) checkoutError(waited int64, connecting bool) (closeReason, *protocol.ErrorFields) {
 	if cause := p.host.state.Cause(); cause != nil && p.live() == 0 {
 		e := backend.AnswerOf(cause)
 		e.Severity = "ERROR"
-		return &e
+		return reasonConnectFailed, &e
 	}
 	if connecting && p.live() == 0 {
-		return &protocol.ErrorFields{
+		return reasonConnectTimeout, &protocol.ErrorFields{
 			Severity: "ERROR", Code: protocol.CodeConnectionFailure,
 			Message: fmt.Sprintf("no connection to PostgreSQL at %s after %d ms", p.host.name, waited/ms),
 		}
 	}
-	return p.overloadError(fmt.Sprintf("checkout timed out after %d ms; %s", waited/ms, p.poolFigures()))
+	return reasonOverload, p.overloadError(fmt.Sprintf("checkout timed out after %d ms; %s", waited/ms, p.poolFigures()))
 }
 
 // routeDetail gives the figures of the pool's route.

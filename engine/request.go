@@ -84,10 +84,11 @@ func (c *client) refuse(typ byte, e *protocol.ErrorFields) disposition {
 	return drop
 }
 
-// refuseHeld refuses the request that waits at the front of the held input.
-func (c *client) refuseHeld(e *protocol.ErrorFields) {
+// refuseHeld refuses the request that waits at the front of the held input. A
+// login that waits ends with it, for reason r.
+func (c *client) refuseHeld(r closeReason, e *protocol.ErrorFields) {
 	if c.state == clientLoginWait {
-		c.fatal(reasonOverload, e)
+		c.fatal(r, e)
 		return
 	}
 	c.setState(clientIdle)
@@ -133,7 +134,7 @@ func (c *client) shed(o admission.Outcome) {
 		return
 	}
 	p := c.up.pool
-	c.refuseHeld(p.overloadError("shed from the route queue"))
+	c.refuseHeld(reasonOverload, p.overloadError("shed from the route queue"))
 }
 
 // checkoutExpired: the wait has reached its limit. What is told depends on what
@@ -142,16 +143,16 @@ func (c *client) checkoutExpired() {
 	wt := c.waiter
 	p := c.up.pool
 	_, connecting := wt.Connecting()
-	e := p.checkoutError(c.w.now()-wt.Since, connecting)
+	reason, e := p.checkoutError(c.w.now()-wt.Since, connecting)
 	c.leave(admission.TimedOut)
 	c.w.stats.timeouts[timeoutCheckout].inc()
-	c.refuseHeld(e)
+	c.refuseHeld(reason, e)
 }
 
 // cancelWaiting: a CancelRequest for a client that waits.
 func (c *client) cancelWaiting() {
 	c.leave(admission.Canceled)
-	c.refuseHeld(errCanceled)
+	c.refuseHeld(reasonNone, errCanceled)
 }
 
 // cancelUnsent: a CancelRequest for a client that owns a backend, but whose
@@ -160,7 +161,7 @@ func (c *client) cancelUnsent() {
 	s := c.srv
 	s.unlink()
 	s.startRecovery()
-	c.refuseHeld(errCanceled)
+	c.refuseHeld(reasonNone, errCanceled)
 }
 
 var errCanceled = &protocol.ErrorFields{

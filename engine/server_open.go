@@ -240,6 +240,9 @@ func (s *server) openFailed(r closeReason, cause error) {
 	switch {
 	case host:
 		s.pool.host.state.Failed(now, cause)
+		if at := s.pool.host.address.Load(); at != nil && s.state == serverConnecting {
+			at.failed(s.peer)
+		}
 	case !held:
 		s.pool.host.state.Succeeded(now)
 		s.pool.logins.Refused(now, cause)
@@ -259,7 +262,7 @@ func (s *server) openFailed(r closeReason, cause error) {
 		if holder != nil {
 			c := holder.Owner.(*client)
 			c.leave(admission.TimedOut)
-			c.refuseHeld(answerOf(cause))
+			c.refuseHeld(r, answerOf(cause))
 		}
 		w.adm.GiveUp(w.id, now, s.place)
 		s.forgotten()

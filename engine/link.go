@@ -64,6 +64,7 @@ func (s *server) batchDone() {
 // unlink parts s from its client.
 func (s *server) unlink() *client {
 	c := s.client
+	s.torn = c.rest > 0 && !c.restDrop
 	s.client, c.srv = nil, nil
 	return c
 }

@@ -23,13 +23,12 @@ const (
 
 // recover takes the server away from its client c, which goes for good.
 func (s *server) recover(c *client) {
-	half := c.rest > 0 && !c.restDrop
 	if c.pins&pinSession != 0 || c.pins&pinSticky != 0 {
 		s.dirty = true
 	}
 	s.probe = nil
 	s.unlink()
-	if half {
+	if s.torn {
 		s.discard(reasonServerUnclean, "the client left inside a message")
 		return
 	}

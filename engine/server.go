@@ -106,6 +106,7 @@ type server struct {
 	hangup     bool // PostgreSQL has closed its side, or the connection was reset: it is read to its end
 	eof        bool // that end has been read
 	cancelled  bool // the present cycle has been cancelled by us
+	torn       bool // its last client left inside a message that had been passed on in part: close it
 	doomed     bool // a cancel may still be on its way: close it when idle
 	await      bool // the client's messages wait for the batch of settings
 	fresh      bool // linked, and nothing of the client has been sent yet

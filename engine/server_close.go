@@ -122,6 +122,8 @@ func (s *server) tellLoss(c *client) {
 }
 
 // discard closes a server that is in use or was claimed: Terminate, then EOF.
+// Inside a message there is no Terminate: PostgreSQL would read it as the rest of
+// that message and might execute what the client never sent.
 func (s *server) discard(r closeReason, why string) {
 	if s.state == serverClosing || s.state == serverClosed {
 		return
@@ -134,6 +136,7 @@ func (s *server) discard(r closeReason, why string) {
 			"cause", s.reason.String(), "why", why)
 	}
 	s.setState(serverClosing)
+	inside := s.torn || s.out.Len() > 0 // the first bytes in out may be the rest of a message
 	s.in.Release(s.w.loop)
 	s.out.Release(s.w.loop)
 	s.rest = 0
@@ -141,7 +144,7 @@ func (s *server) discard(r closeReason, why string) {
 		s.ended()
 		return
 	}
-	if s.fatal.Code == "" {
+	if s.fatal.Code == "" && !inside {
 		_, _ = s.sock.Write(terminateMessage) // best effort: it is closed in any case
 	}
 	_ = s.sock.ShutdownWrite()

@@ -35,6 +35,7 @@ type Server struct {
 	inLogin   atomic.Int64
 	maxLogin  atomic.Int64
 	cancels   atomic.Int64
+	written   atomic.Int64
 	cancelled chan struct{}
 
 	mu       sync.Mutex
@@ -97,6 +98,9 @@ func (s *Server) MostLogins() int { return int(s.maxLogin.Load()) }
 
 // Cancels counts CancelRequest packets.
 func (s *Server) Cancels() int { return int(s.cancels.Load()) }
+
+// Written is the number of bytes that all connections have sent.
+func (s *Server) Written() int64 { return s.written.Load() }
 
 // Cancelled receives once per CancelRequest.
 func (s *Server) Cancelled() <-chan struct{} { return s.cancelled }
@@ -268,7 +272,8 @@ func Send(messages ...[]byte) Step {
 		for _, m := range messages {
 			all = append(all, m...)
 		}
-		_, err := c.Net.Write(all)
+		n, err := c.Net.Write(all)
+		c.written.Add(int64(n))
 		return err
 	}
 }

@@ -1,0 +1,383 @@
+package pgmock
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"pgkinetic/internal/pgwire"
+)
+
+// Replay is a PostgreSQL that answers one recorded client at a time with what was recorded, and by a small model what a
+// pooler adds: settings, Close of the unnamed statement, Flush, what ends a group or a COPY, ROLLBACK, DISCARD ALL; and
+// nonces (see Nonce). A message that is neither fails the test, and so does a session that ends inside a message of at most
+// SmallMessage bytes. As PostgreSQL does, it keeps the answers of the extended protocol back until Flush, ReadyForQuery or an error.
+//
+// State: the recording in play and how far it has come; it belongs to the mutex, since a session that is being closed and
+// its successor may both be alive. What a session itself has come to belongs to its goroutine (replaySession).
+type Replay struct {
+	// Taken, if set, is called in the middle of a write that is cut and returns when what was written so far (Written) has
+	// been read.
+	Taken func() error
+
+	mu     sync.Mutex
+	rec    Recording
+	at     int // the next exchange
+	cut    int // bytes until the cut, from Begin; -1: none to come
+	sent   int // bytes since Begin
+	halves int
+}
+
+// SmallMessage is the size of a message, header included, that a client's vanishing must not leave half sent.
+const SmallMessage = 16 << 10
+
+// Begin puts a recording into play. What is sent from now on is cut in two behind cut bytes (0: not at all).
+func (r *Replay) Begin(rec Recording, cut int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.rec, r.at, r.cut, r.sent = rec, 0, cut, 0
+	if cut == 0 {
+		r.cut = -1
+	}
+}
+
+// Sent is the number of bytes sent since Begin.
+func (r *Replay) Sent() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sent
+}
+
+// Halves is the number of sessions that have ended inside a large message.
+func (r *Replay) Halves() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.halves
+}
+
+// Rest is the first message of the recording that has to come and has not come; nil: it was played to its end.
+func (r *Replay) Rest() []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, x := range r.rec[r.at:] {
+		if !x.Unread {
+			return x.Sent
+		}
+	}
+	return nil
+}
+
+// play gives the answer to a message of the recording. A Flush is none: the pooler sends its own at any place.
+func (r *Replay) play(message []byte) ([]byte, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if message[0] == 'H' {
+		return nil, false
+	}
+	for i := r.at; i < len(r.rec); i++ {
+		if bytes.Equal(r.rec[i].Sent, message) {
+			r.at = i + 1
+			return r.rec[i].Answer, true
+		}
+		if !r.rec[i].Unread {
+			break
+		}
+	}
+	return nil, false
+}
+
+// left ends the recording: its client has left. Before its first message such a sign is its predecessor's.
+func (r *Replay) left() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.at > 0 {
+		r.at = len(r.rec)
+	}
+}
+
+// over ends the recording: somebody else is served.
+func (r *Replay) over() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.at = len(r.rec)
+}
+
+// half notes the end of a session inside a message of the given size.
+func (r *Replay) half(size int) error {
+	if size <= SmallMessage {
+		return &scriptError{fmt.Sprintf("half a message of %d bytes", size)}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.halves++
+	return io.EOF
+}
+
+// split tells where the next n bytes are to be cut; n: nowhere.
+func (r *Replay) split(n int) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sent += n
+	k := r.cut
+	switch {
+	case k < 0:
+		return n
+	case k >= n:
+		r.cut -= n
+		return n
+	}
+	r.cut = -1
+	return k
+}
+
+// Serve is a session, after its login.
+func (r *Replay) Serve() Step {
+	return func(c *Conn) error {
+		s := &replaySession{r: r, c: c, state: state{status: 'I'}, reports: map[string]string{}}
+		for {
+			m, err := s.read()
+			if err != nil {
+				return err
+			}
+			if err := s.take(m); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// replaySession is one session with a pooler.
+type replaySession struct {
+	r *Replay
+	c *Conn
+	state
+	pending []byte            // answers that are kept back
+	reports map[string]string // parameters that differ from the login's report
+	nonce   string            // of the unnamed statement
+}
+
+// read reads a message and judges an end inside it.
+func (s *replaySession) read() ([]byte, error) {
+	message := make([]byte, 5)
+	if n, err := io.ReadFull(s.c.r, message); err != nil {
+		if n > 0 {
+			return nil, s.r.half(n)
+		}
+		return nil, err
+	}
+	size := 1 + int(binary.BigEndian.Uint32(message[1:]))
+	if size < 5 || size > 1<<30 {
+		return nil, &scriptError{fmt.Sprintf("message %q of %d bytes", message[0], size)}
+	}
+	message = slices.Grow(message, size)[:size]
+	if _, err := io.ReadFull(s.c.r, message[5:]); err != nil {
+		return nil, s.r.half(size)
+	}
+	return message, nil
+}
+
+func (s *replaySession) take(message []byte) error {
+	answer, known := s.r.play(message)
+	if !known {
+		var err error
+		if answer, err = s.own(message[0], message[5:]); err != nil {
+			return err
+		}
+	}
+	if !s.copying && !s.skip {
+		s.sent(message[0])
+	}
+	s.answered(answer)
+	s.note(answer)
+	s.pending = append(s.pending, answer...)
+	if s.skip || s.copying || !s.open || message[0] == 'H' {
+		return s.flush()
+	}
+	return nil
+}
+
+// note keeps the reports of parameters.
+func (s *replaySession) note(answer []byte) {
+	for len(answer) > 0 {
+		n := 1 + int(binary.BigEndian.Uint32(answer[1:]))
+		if answer[0] == 'S' {
+			name, value := cut(answer[5:n])
+			s.reports[name] = strings.TrimRight(string(value), "\x00")
+		}
+		answer = answer[n:]
+	}
+}
+
+func (s *replaySession) flush() error {
+	p := s.pending
+	s.pending = nil
+	k := s.r.split(len(p))
+	if err := Send(p[:k])(s.c); err != nil || k == len(p) {
+		return err
+	}
+	if s.r.Taken != nil {
+		if err := s.r.Taken(); err != nil {
+			return &scriptError{err.Error()}
+		}
+	}
+	return Send(p[k:])(s.c)
+}
+
+// own answers what the pooler itself sends.
+func (s *replaySession) own(typ byte, body []byte) ([]byte, error) {
+	unexpected := &scriptError{fmt.Sprintf("message %q %q was not expected (%+v)", typ, body[:min(len(body), 100)], s.state)}
+	switch {
+	case typ == 'X':
+		return nil, io.EOF
+	case typ == 'H':
+		return nil, nil
+	case s.copying:
+		return s.ownInCopy(typ, unexpected)
+	case typ == 'S':
+		return Ready(s.status), nil
+	case typ == 'f':
+		s.r.left()
+		return nil, nil
+	case s.skip && typ == 'Q' && string(body) == "ROLLBACK\x00":
+		s.r.left()
+		return nil, nil
+	case s.skip:
+		return nil, unexpected
+	case typ == 'Q':
+		return s.query(strings.TrimRight(string(body), "\x00"), unexpected)
+	case typ == 'C' && string(body) == "S\x00":
+		return pgwire.Raw('3', nil), nil
+	}
+	return s.nonceGroup(typ, body, unexpected)
+}
+
+func (s *replaySession) ownInCopy(typ byte, unexpected error) ([]byte, error) {
+	switch typ {
+	case 'S':
+		return nil, nil
+	case 'f':
+		s.r.left()
+		answer := Error("ERROR", "57014", "COPY from stdin failed")
+		if !s.extended {
+			status := s.status
+			if status == 'T' {
+				status = 'E'
+			}
+			answer = append(answer, Ready(status)...)
+		}
+		return answer, nil
+	}
+	return nil, unexpected
+}
+
+// Nonce is a Query whose answer is one row with the nonce; NonceGroup is a group whose answer is that.
+func Nonce(nonce string) []byte { return pgwire.Query(nonceSQL + nonce + "'") }
+
+// NonceGroup is Nonce in the extended protocol.
+func NonceGroup(nonce string) []byte {
+	return slices.Concat(pgwire.Parse("", nonceSQL+nonce+"'"), pgwire.Bind("", ""), pgwire.Execute("", 0), pgwire.Sync())
+}
+
+const nonceSQL = "select 'nonce "
+
+func nonceOf(sql string) (string, bool) {
+	rest, found := strings.CutPrefix(sql, nonceSQL)
+	return strings.TrimSuffix(rest, "'"), found
+}
+
+func (s *replaySession) nonceGroup(typ byte, body []byte, unexpected error) ([]byte, error) {
+	switch typ {
+	case 'P':
+		name, rest := cut(body)
+		sql, _ := cut(rest)
+		if nonce, ok := nonceOf(sql); ok && name == "" {
+			s.r.over()
+			s.nonce = nonce
+			return pgwire.Raw('1', nil), nil
+		}
+	case 'B':
+		if s.nonce != "" {
+			return pgwire.Raw('2', nil), nil
+		}
+	case 'E':
+		if nonce := s.nonce; nonce != "" {
+			s.nonce = ""
+			return append(DataRow(nonce), Complete("SELECT 1")...), nil
+		}
+	}
+	return nil, unexpected
+}
+
+func (s *replaySession) query(sql string, unexpected error) ([]byte, error) {
+	if nonce, ok := nonceOf(sql); ok {
+		s.r.over()
+		return Answer(nonce), nil
+	}
+	switch sql {
+	case "ROLLBACK":
+		s.r.left()
+		var answer []byte
+		if s.status == 'I' {
+			answer = pgwire.Raw('N', []byte("SWARNING\x00VWARNING\x00C25P01\x00Mthere is no transaction in progress\x00\x00"))
+		}
+		return append(append(answer, Complete("ROLLBACK")...), Ready('I')...), nil
+	case "DISCARD ALL":
+		if s.status != 'I' || s.open {
+			return nil, unexpected
+		}
+		return append(append(s.resetAll(), Complete("DISCARD ALL")...), Ready('I')...), nil
+	}
+	return s.settings(sql, unexpected)
+}
+
+var settingPattern = regexp.MustCompile(`^(?:SET "(\w+)"=E'(\w*)'|RESET "(\w+)"|RESET (ALL));`)
+
+// settings answers a batch of settings.
+func (s *replaySession) settings(sql string, unexpected error) (answer []byte, err error) {
+	for rest := sql; rest != ""; {
+		m := settingPattern.FindStringSubmatch(rest)
+		if m == nil || s.status != 'I' || s.open {
+			return nil, unexpected
+		}
+		rest = rest[len(m[0]):]
+		switch {
+		case m[1] != "":
+			answer = append(append(answer, ParameterStatus(m[1], m[2])...), Complete("SET")...)
+		case m[4] != "":
+			answer = append(append(answer, s.resetAll()...), Complete("RESET")...)
+		default:
+			answer = append(append(answer, s.reset(m[3])...), Complete("RESET")...)
+		}
+	}
+	return append(answer, Ready('I')...), nil
+}
+
+func (s *replaySession) resetAll() (answer []byte) {
+	var names []string
+	for name := range s.reports {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		answer = append(answer, s.reset(name)...)
+	}
+	return answer
+}
+
+// reset gives a parameter the value of the login.
+func (s *replaySession) reset(name string) []byte {
+	now, reported := s.reports[name]
+	for p := Parameters(); len(p) > 0; {
+		n := 1 + int(binary.BigEndian.Uint32(p[1:]))
+		if first, value := cut(p[5:n]); first == name && reported && now != strings.TrimRight(string(value), "\x00") {
+			return p[:n]
+		}
+		p = p[n:]
+	}
+	return nil
+}

@@ -49,7 +49,7 @@ var serverOptions = []Option{
 	},
 	{
 		Section: sectionServer, Key: "max_unauthenticated", Kind: KindInt, Default: 1000, Min: 1, Max: 100_000, Scope: ScopeProcess,
-		Doc: "Client sockets before the end of login. One more is closed unseen",
+		Doc: "Client sockets that have not sent their startup packet. One more is closed unseen",
 	},
 	{
 		Section: sectionServer, Key: "backlog", Kind: KindInt, Default: 4096, Min: 1, Max: 65535, Scope: ScopeProcess,

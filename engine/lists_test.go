@@ -1,6 +1,10 @@
 package engine
 
-import "testing"
+import (
+	"testing"
+
+	"pgkinetic/configs"
+)
 
 // TestClientListWhileItShrinks: a walk over as many clients as there were ends
 // also when the walk itself removes all of them.
@@ -23,5 +27,19 @@ func TestClientListWhileItShrinks(t *testing.T) {
 	}
 	if l.Len() != 0 || seen != 3 || l.next() != nil {
 		t.Errorf("%d left, %d seen", l.Len(), seen)
+	}
+}
+
+// TestPausedForgetsTheGone: clients that come and go while memory is short are not kept until there is room again.
+func TestPausedForgetsTheGone(t *testing.T) {
+	w := &worker{eng: &Engine{cfg: &configs.Config{}}} // max_buffer_memory 0: always short
+	alive := &client{w: w}
+	for range 3 {
+		w.memoryFull(&client{w: w, state: clientGone})
+	}
+	w.memoryFull(alive)
+	w.checkMemory()
+	if len(w.paused) != 1 || w.paused[0] != alive {
+		t.Errorf("%d are kept", len(w.paused))
 	}
 }

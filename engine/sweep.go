@@ -4,6 +4,8 @@ package engine
 // the process-wide buffer bound, queued cancels, admission's own clock.
 
 import (
+	"slices"
+
 	"pgkinetic/admission"
 	"pgkinetic/engine/reactor"
 )
@@ -94,6 +96,7 @@ func (w *worker) checkMemory() {
 		w.largest.Store(0)
 		return
 	}
+	w.paused = slices.DeleteFunc(w.paused, func(c *client) bool { return c.state == clientGone })
 	if held <= limit+limit/10 {
 		return
 	}

@@ -338,6 +338,12 @@ func (c *client) notePins(flags sqllex.Flags) {
 }
 
 func (c *client) pin(p pinSet) {
+	if c.up.pool.mode == modeStatement { // a text too large to be refused before it was sent
+		if c.srv != nil {
+			c.srv.dirty = true
+		}
+		return
+	}
 	if c.pins&p == 0 {
 		c.pins |= p
 		if p == pinSession {

@@ -106,6 +106,8 @@ func (w *worker) Attach(p *admission.Place) {
 	s.w = w
 	w.keepServer(s)
 	if err := w.loop.Attach(&s.sock); err != nil {
+		// Link follows, and finds it dead.
 		w.log.Error("cannot register a server connection", "server", s.number, "error", err)
+		s.sock.Abandon()
 	}
 }

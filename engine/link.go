@@ -47,6 +47,7 @@ func (s *server) apply(p *session.Profile) {
 	if s.await {
 		s.flush()
 	}
+	s.beginCycle(w.now())
 	w.stats.settingBatches.inc()
 }
 

@@ -1,8 +1,8 @@
 package engine
 
 // Recovery: a client leaves, a clock fires or a limit trips while its backend is
-// busy. What is missing (CopyFail, Sync) is added, a running query is cancelled
-// once, the answers are drained to ReadyForQuery, an open block is rolled back,
+// busy. What is missing (CopyFail, Sync) is added, a running query is
+// cancelled, the answers are drained to ReadyForQuery, an open block is rolled back,
 // what is dirty is cleaned, and only then is the server used again. In doubt it
 // is closed. The permit stays with the server all the while.
 
@@ -19,6 +19,9 @@ const (
 	// and closing it would cost every such client a login to PostgreSQL.
 	cancelGrace  = 50 * ms
 	maxRollbacks = 2
+	// cancelAgain is when a query that still runs is cancelled once more: PostgreSQL
+	// ignores a cancel that reaches it before it has read the query.
+	cancelAgain = 250 * ms
 )
 
 // recover takes the server away from its client c, which goes for good.
@@ -153,12 +156,15 @@ func (s *server) recoveryDue(now int64) {
 	}
 	next := s.until
 	switch {
-	case s.cancelled || !s.tracker.Busy():
-	case s.cancel != nil: // it was for an earlier query of this client
-		next = min(now+cancelGrace, s.until)
+	case !s.tracker.Busy():
+	case s.cancel != nil: // one is under way
+		next = now + cancelGrace
+	case s.cancelled && now < s.cancelAt+cancelAgain:
+		next = s.cancelAt + cancelAgain
 	default:
-		s.cancelled = true
+		s.cancelled, s.cancelAt = true, now
 		s.w.cancels.start(s, nil)
+		next = now + cancelAgain
 	}
-	s.w.loop.Wheel().Schedule(&s.timer, next)
+	s.w.loop.Wheel().Schedule(&s.timer, min(next, s.until))
 }

@@ -66,6 +66,10 @@ func (c *client) granted(s *server) {
 	c.waiter = nil
 	s.link(c)
 	c.w.later(c)
+	if !s.sock.Alive() { // its move to this loop has failed: c asks anew
+		s.eof = true
+		s.lost(reasonServerGone)
+	}
 }
 
 // refuse answers a request with an error on a session that stays: ERROR and

@@ -86,7 +86,7 @@ func (c *client) linkedDeadlines(e *earliest) {
 	switch {
 	case s.cancelled:
 		e.add(timeoutQuery, s.cancelAt, int64(l.RecoveryTimeoutMs))
-	case s.cycleAt != 0:
+	case s.cycleAt != 0 && t.Busy(): // not while the client thinks after an answered Flush
 		e.add(timeoutQuery, s.cycleAt, int64(l.QueryTimeoutMs))
 	}
 	if t.Busy() && c.rest == 0 || c.wantRead || s.out.Len() > 0 {

@@ -186,6 +186,13 @@ func (s *Socket) Detach() (fd int) {
 	return int(s.fd)
 }
 
+// Abandon closes a detached socket that no loop will take.
+func (s *Socket) Abandon() {
+	if s.flags&flagOpen == 0 && s.loop == nil {
+		CloseFD(int(s.fd))
+	}
+}
+
 // WantWrite says whether output is pending. A Unix socket reports Writable only
 // while it is on, and switching it on reports it if there is room already; for
 // TCP it does nothing. Loop only.

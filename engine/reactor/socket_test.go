@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -541,4 +542,21 @@ func TestMisuseOfSocketsPanics(t *testing.T) {
 			t.Errorf("Add of a bad descriptor: %v", err)
 		}
 	})
+}
+
+// TestAbandon: a detached socket that no loop takes does not keep its descriptor.
+func TestAbandon(t *testing.T) {
+	l := startLoop(t)
+	fd, peer := pair(t, "tcp")
+	s := add(t, l, fd, false, handlerFunc(func(*Socket, Events) {}))
+	on(t, l, func() {
+		s.Detach()
+		s.Abandon()
+	})
+	if err := peer.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := peer.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the peer got %v, want the end of the stream", err)
+	}
 }

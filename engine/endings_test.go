@@ -14,7 +14,6 @@ import (
 // TestServerEndsBehindSlowReader: a backend that ends without a word while its client is too slow to read further: the
 // client gets what was there, and then the end.
 func TestServerEndsBehindSlowReader(t *testing.T) {
-	t.Parallel()
 	pg := pgtest.Shared(t)
 	e, address := start(t, pg)
 	who := role(t, pg)

@@ -12,7 +12,9 @@ import (
 )
 
 // TestServerEndsBehindSlowReader: a backend that ends without a word while its client is too slow to read further: the
-// client gets what was there, and then the end.
+// client gets what was there, and then the end. It runs by itself: beside many other sockets the kernel at times gives up a
+// closed socket whose bytes nobody takes, and then neither they nor the end arrive (seen with both queues of ours empty); in
+// service, keepalive ends such a connection.
 func TestServerEndsBehindSlowReader(t *testing.T) {
 	pg := pgtest.Shared(t)
 	e, address := start(t, pg)

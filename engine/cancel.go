@@ -123,7 +123,6 @@ type cancelConn struct {
 	waiters *cancelRequest
 	at      int64
 	sent    bool
-	queued  bool
 	next    *cancelConn
 }
 
@@ -161,7 +160,6 @@ func (t *cancelTable) start(s *server, r *cancelRequest) {
 		k.finish()
 		return
 	}
-	k.queued = true
 	if t.tail == nil {
 		t.head = k
 	} else {
@@ -184,7 +182,7 @@ func (t *cancelTable) pump() {
 		if t.head == nil {
 			t.tail = nil
 		}
-		k.next, k.queued = nil, false
+		k.next = nil
 		k.host.cancelsQueued.Add(-1)
 		if stale {
 			k.finish()

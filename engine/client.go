@@ -298,7 +298,6 @@ func (c *client) hungUp() {
 // message while it streams through.
 type streamScanner struct {
 	lex  sqllex.Scanner
-	typ  byte
 	skip int  // NUL-terminated strings to pass before the text (1 for Parse)
 	done bool // the text's NUL was seen
 }

@@ -259,7 +259,7 @@ func (c *client) inspect(typ byte, m []byte, size int) (l look) {
 			l.flags = sqllex.Scan(body[:max(len(body)-1, 0)]).Flags
 			l.mayCopy = l.flags&sqllex.CopyFromStdin != 0
 		} else {
-			c.startScan(typ, body, 0)
+			c.startScan(body, 0)
 			l.mayCopy = true
 		}
 	case protocol.FrontendParse:
@@ -268,7 +268,7 @@ func (c *client) inspect(typ byte, m []byte, size int) (l look) {
 		if whole && ok {
 			l.flags = sqllex.Scan(sql).Flags
 		} else {
-			c.startScan(typ, body, 1)
+			c.startScan(body, 1)
 			l.flags = sqllex.CopyFromStdin
 		}
 		l.mayCopy = l.flags&sqllex.CopyFromStdin != 0
@@ -282,8 +282,8 @@ func (c *client) inspect(typ byte, m []byte, size int) (l look) {
 	return l
 }
 
-func (c *client) startScan(typ byte, body []byte, skip int) {
-	c.scan = &streamScanner{typ: typ, skip: skip}
+func (c *client) startScan(body []byte, skip int) {
+	c.scan = &streamScanner{skip: skip}
 	c.scan.lex.Reset()
 	c.scan.feed(body)
 }

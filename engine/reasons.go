@@ -12,7 +12,6 @@ const (
 	reasonLoginRefused                   // unknown database, replication, bad parameter, …
 	reasonTooManyClients                 // max_clients of process, database or user
 	reasonTooManyPools                   // max_pools
-	reasonUnauthenticated                // max_unauthenticated reached
 	reasonOverload                       // a login that found no room
 	reasonLoginTimeout                   // login_timeout_ms
 	reasonQueryTimeout                   // query_timeout_ms and the cancel had no effect
@@ -36,7 +35,6 @@ const (
 	reasonConnectFailed                  // no connection to PostgreSQL
 	reasonConnectTimeout                 // connect_timeout_ms
 	reasonRecoveryTimeout                // recovery_timeout_ms
-	reasonLoopFailed                     // the event loop failed
 	reasonCount
 )
 
@@ -48,7 +46,6 @@ var reasonNames = [reasonCount]string{
 	reasonLoginRefused:       "login_refused",
 	reasonTooManyClients:     "too_many_clients",
 	reasonTooManyPools:       "too_many_pools",
-	reasonUnauthenticated:    "too_many_unauthenticated",
 	reasonOverload:           "overload",
 	reasonLoginTimeout:       "login_timeout",
 	reasonQueryTimeout:       "query_timeout",
@@ -72,7 +69,6 @@ var reasonNames = [reasonCount]string{
 	reasonConnectFailed:      "connect_failed",
 	reasonConnectTimeout:     "connect_timeout",
 	reasonRecoveryTimeout:    "recovery_timeout",
-	reasonLoopFailed:         "loop_failed",
 }
 
 // String gives the name that the log shows as cause.

@@ -87,7 +87,6 @@ type server struct {
 	key      []byte
 	pid      uint32
 	rest     int64 // bytes of the present message that are still to come
-	openAt   int64 // when the login was complete
 	idleAt   int64 // when it became idle
 	endAt    int64 // pool_max_lifetime_ms with jitter; 0: never
 	cycleAt  int64 // start of the present query cycle; 0: none

@@ -198,7 +198,7 @@ func (s *server) opened() {
 	w, now := s.w, s.w.now()
 	w.loop.Wheel().Cancel(&s.timer)
 	s.login = nil
-	s.openAt, s.idleAt = now, now
+	s.idleAt = now
 	s.endAt = lifetimeEnd(now, s.pool.limits.PoolMaxLifetimeMs)
 	s.pool.host.state.Succeeded(now)
 	s.pool.logins.Succeeded()

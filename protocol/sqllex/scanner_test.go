@@ -44,7 +44,7 @@ func TestFlags(t *testing.T) {
 	f("copy binary t from stdin", CopyFromStdin)
 	f("select 1; copy t from stdin", CopyFromStdin)
 	f("copy t to stdout", 0)
-	f("copy t from '/tmp/stdin'", 0)
+	f("copy t from '/srv/stdin'", 0)
 	f("copy t from program 'stdin'", 0)
 	f("copy (select a from b) to stdout", 0)
 	f("select 'copy t from stdin'", 0)

@@ -8,9 +8,9 @@ TOOLS    = sh internal/scripts/tools.sh
 POSTGRES = sh internal/pgtest/postgres.sh
 VERSION  = $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-FUZZTIME ?= 10s
-SOAK     ?= 3m
-ROUNDS   ?= 5
+FUZZEXECS ?= 200000
+SOAK      ?= 3m
+ROUNDS    ?= 5
 
 .PHONY: build run test check sim sim-mutants soak fuzz-smoke bench drivers format clean
 
@@ -62,7 +62,7 @@ soak: drivers
 
 fuzz-smoke:
 	@$(TOOLS) go
-	sh internal/scripts/fuzz.sh $(FUZZTIME)
+	sh internal/scripts/fuzz.sh $(FUZZEXECS)
 
 # CPU per transaction beside PgBouncer, and memory per idle client.
 bench: build

@@ -12,6 +12,7 @@ type Capacity struct {
 	PoolMaxLifetimeMs        int    `koanf:"pool_max_lifetime_ms"` // 0: never
 	ConnectTimeoutMs         int    `koanf:"connect_timeout_ms"`
 	CheckoutTimeoutMs        int    `koanf:"checkout_timeout_ms"`
+	PauseTimeoutMs           int    `koanf:"pause_timeout_ms"`
 	QueryTimeoutMs           int    `koanf:"query_timeout_ms"`            // 0: off
 	TransactionTimeoutMs     int    `koanf:"transaction_timeout_ms"`      // 0: off
 	IdleClientTimeoutMs      int    `koanf:"idle_client_timeout_ms"`      // 0: off
@@ -36,6 +37,7 @@ type Limits struct {
 	PoolMaxLifetimeMs        *int    `koanf:"pool_max_lifetime_ms"`
 	ConnectTimeoutMs         *int    `koanf:"connect_timeout_ms"`
 	CheckoutTimeoutMs        *int    `koanf:"checkout_timeout_ms"`
+	PauseTimeoutMs           *int    `koanf:"pause_timeout_ms"`
 	QueryTimeoutMs           *int    `koanf:"query_timeout_ms"`
 	TransactionTimeoutMs     *int    `koanf:"transaction_timeout_ms"`
 	IdleClientTimeoutMs      *int    `koanf:"idle_client_timeout_ms"`
@@ -49,16 +51,34 @@ type Limits struct {
 	ResetQuery               *string `koanf:"reset_query"`
 }
 
-// Effective returns the limits that hold for a client of this database and user, either of which may be nil: user before
-// database before capacity. MaxBackends is the exception: it stays the host's, since those of a database and of a user
-// (their Limits.MaxBackends) are caps of their own that hold beside it.
-func (c *Config) Effective(db *Database, user *User) Capacity {
+// RouteLimits is the part of Capacity that a route rule may override. A nil field was not set there. The field names are
+// Capacity's; a test compares the two.
+type RouteLimits struct {
+	MaxRouteInFlight         *int    `koanf:"max_route_in_flight"`
+	MaxRouteWaiters          *int    `koanf:"max_route_waiters"`
+	CheckoutTimeoutMs        *int    `koanf:"checkout_timeout_ms"`
+	QueryTimeoutMs           *int    `koanf:"query_timeout_ms"`
+	TransactionTimeoutMs     *int    `koanf:"transaction_timeout_ms"`
+	IdleClientTimeoutMs      *int    `koanf:"idle_client_timeout_ms"`
+	IdleTransactionTimeoutMs *int    `koanf:"idle_transaction_timeout_ms"`
+	ClientWriteTimeoutMs     *int    `koanf:"client_write_timeout_ms"`
+	ClientStallTimeoutMs     *int    `koanf:"client_stall_timeout_ms"`
+	OverloadErrorCode        *string `koanf:"overload_error_code"`
+}
+
+// Effective returns the limits that hold for a request of this database, user and route rule, any of which may be nil: rule
+// before user before database before capacity. MaxBackends is the exception: it stays the host's, since those of a database
+// and of a user (their Limits.MaxBackends) are caps of their own that hold beside it.
+func (c *Config) Effective(db *Database, user *User, route *Route) Capacity {
 	e := c.Capacity
 	if db != nil {
 		db.Limits.apply(&e)
 	}
 	if user != nil {
 		user.Limits.apply(&e)
+	}
+	if route != nil {
+		route.RouteLimits.apply(&e)
 	}
 	return e
 }
@@ -72,6 +92,7 @@ func (l *Limits) apply(c *Capacity) {
 	override(&c.PoolMaxLifetimeMs, l.PoolMaxLifetimeMs)
 	override(&c.ConnectTimeoutMs, l.ConnectTimeoutMs)
 	override(&c.CheckoutTimeoutMs, l.CheckoutTimeoutMs)
+	override(&c.PauseTimeoutMs, l.PauseTimeoutMs)
 	override(&c.QueryTimeoutMs, l.QueryTimeoutMs)
 	override(&c.TransactionTimeoutMs, l.TransactionTimeoutMs)
 	override(&c.IdleClientTimeoutMs, l.IdleClientTimeoutMs)
@@ -83,6 +104,20 @@ func (l *Limits) apply(c *Capacity) {
 	override(&c.MaxBackendBufferBytes, l.MaxBackendBufferBytes)
 	override(&c.OverloadErrorCode, l.OverloadErrorCode)
 	override(&c.ResetQuery, l.ResetQuery)
+}
+
+// apply writes every limit that is set over the one below it.
+func (l *RouteLimits) apply(c *Capacity) {
+	override(&c.MaxRouteInFlight, l.MaxRouteInFlight)
+	override(&c.MaxRouteWaiters, l.MaxRouteWaiters)
+	override(&c.CheckoutTimeoutMs, l.CheckoutTimeoutMs)
+	override(&c.QueryTimeoutMs, l.QueryTimeoutMs)
+	override(&c.TransactionTimeoutMs, l.TransactionTimeoutMs)
+	override(&c.IdleClientTimeoutMs, l.IdleClientTimeoutMs)
+	override(&c.IdleTransactionTimeoutMs, l.IdleTransactionTimeoutMs)
+	override(&c.ClientWriteTimeoutMs, l.ClientWriteTimeoutMs)
+	override(&c.ClientStallTimeoutMs, l.ClientStallTimeoutMs)
+	override(&c.OverloadErrorCode, l.OverloadErrorCode)
 }
 
 func override[T any](dst, src *T) {

@@ -8,6 +8,7 @@ type Config struct {
 	Users     []User     `koanf:"users"`
 	Capacity  Capacity   `koanf:"capacity"`
 	Admission Admission  `koanf:"admission"`
+	Routes    []Route    `koanf:"routes"` // first match wins
 	Log       Log        `koanf:"log"`
 	Drain     Drain      `koanf:"drain"`
 }
@@ -90,10 +91,14 @@ type User struct {
 	Limits     `koanf:",squash"`
 }
 
-// Admission is how waiting requests are scheduled.
+// Admission is how requests are told apart and scheduled.
 type Admission struct {
-	FifoSlackMs        int `koanf:"fifo_slack_ms"` // 0: strict order
-	MaxConnectsPerHost int `koanf:"max_connects_per_host"`
+	RouteKey               []string `koanf:"route_key"` // of RouteParts; database and user count even where they are left out
+	MaxRoutes              int      `koanf:"max_routes"`
+	FifoSlackMs            int      `koanf:"fifo_slack_ms"`            // 0: strict order
+	ApplicationNamePattern string   `koanf:"application_name_pattern"` // compiles as a regexp; empty: off
+	ApplicationNameReplace string   `koanf:"application_name_replace"` // as for regexp.Regexp.ReplaceAllString; its groups exist
+	MaxConnectsPerHost     int      `koanf:"max_connects_per_host"`
 }
 
 // Log is what is logged and how.

@@ -108,7 +108,7 @@ func TestEffectiveTakesTheMostSpecific(t *testing.T) {
 			}
 		}
 		effective := func(db *Database, user *User) any {
-			return reflect.ValueOf(c.Effective(db, user)).FieldByName(name).Interface()
+			return reflect.ValueOf(c.Effective(db, user, nil)).FieldByName(name).Interface()
 		}
 		base := reflect.ValueOf(c.Capacity).FieldByName(name).Interface()
 		set(&db.Limits, 7, "D")

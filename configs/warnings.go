@@ -9,11 +9,11 @@ func Warnings(c *Config, o *Origins, hard uint64) []Problem {
 	w.level(sectionCapacity, c.Capacity, c.PoolMode(nil, nil), nil)
 	for i := range c.Databases {
 		db := &c.Databases[i]
-		w.level(entryAt(sectionDatabases, i), c.Effective(db, nil), c.PoolMode(db, nil), db.MaxClients)
+		w.level(entryAt(sectionDatabases, i), c.Effective(db, nil, nil), c.PoolMode(db, nil), db.MaxClients)
 	}
 	for i := range c.Users {
 		u := &c.Users[i]
-		w.level(entryAt(sectionUsers, i), c.Effective(nil, u), c.PoolMode(nil, u), u.MaxClients)
+		w.level(entryAt(sectionUsers, i), c.Effective(nil, u, nil), c.PoolMode(nil, u), u.MaxClients)
 	}
 	w.process()
 	if need := DescriptorsNeeded(c); hard > 0 && uint64(need) > hard && o.Set("server.max_clients") {

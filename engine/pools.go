@@ -151,7 +151,7 @@ func (r *registry) find(database, user string) (*userPool, closeReason, *protoco
 	uk := userPoolKey{p, user}
 	up := r.users[uk]
 	if up == nil {
-		limits := cfg.Effective(entry, usr)
+		limits := cfg.Effective(entry, usr, nil)
 		up = &userPool{pool: p, limits: &limits, user: user, clients: r.clientCaps(entry, usr)}
 		if len(r.users) < maxUserPools {
 			r.users[uk] = up
@@ -206,7 +206,7 @@ func (r *registry) newPool(key poolKey) *pool {
 	cfg, adm := r.eng.cfg, r.eng.adm
 	entry := key.entry
 	poolUser := cfg.User(key.user)
-	limits := cfg.Effective(entry, poolUser)
+	limits := cfg.Effective(entry, poolUser, nil)
 	h := cached(r.hosts, entry.Host(), func() *host {
 		return newHost(entry.Host(), adm.NewHost(entry.Host().String(), cfg.Capacity.MaxBackends))
 	})

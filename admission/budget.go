@@ -13,6 +13,7 @@ import "sync/atomic"
 type budget struct {
 	mu        mutex
 	size, max int
+	peak      int // of size
 	moves     int // places being closed for the sake of this budget
 	maxMoves  int
 	share     int // places that each pool with demand may count on, as of the last evaluation
@@ -73,6 +74,7 @@ func (k *Cap) Name() string { return k.name }
 // HostCounts is what a host, or a cap, holds.
 type HostCounts struct {
 	Size, Max    int // places, and their limit
+	Peak         int // the highest size that there ever was
 	Connecting   int // connects in progress
 	Moves        int // places being closed for another pool
 	WaitingPools int // pools that wait for a place
@@ -93,7 +95,7 @@ func (k *Cap) Counts() HostCounts { return k.budget.counts() }
 func (b *budget) counts() HostCounts {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return HostCounts{Size: b.size, Max: b.max, Moves: b.moves, WaitingPools: int(b.waiters.Load())}
+	return HostCounts{Size: b.size, Max: b.max, Peak: b.peak, Moves: b.moves, WaitingPools: int(b.waiters.Load())}
 }
 
 // SetMax changes the host's limit while its places are in use: raising lets waiting pools open, a lowered one is
@@ -128,7 +130,7 @@ func (c *Controller) setMax(b *budget, loop int, now int64, max int) {
 		if s == nil {
 			break
 		}
-		b.size++
+		b.grow()
 		s.credit++
 		l.wakes = append(l.wakes, s.pool)
 	}

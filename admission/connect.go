@@ -35,13 +35,14 @@ func (p *Pool) newPlace(loop int32) *Place {
 	}
 	pl.loop = loop
 	p.reserved.Add(1)
+	p.peak.note(poolWord(p.word.load()).size())
 	return pl
 }
 
 // open reserves a place for w, which holds a permit, and starts its connect; the words are the caller's.
 func (p *Pool) open(l *loop, w *Waiter) {
 	pl := p.newPlace(w.loop)
-	w.state = waiterOpening
+	w.turn(p.tick(l), waiterOpening, CauseConnect)
 	p.openings.push(w, byRoute)
 	w.place, pl.holder = pl, w
 	p.startConnect(l, pl)

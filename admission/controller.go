@@ -14,15 +14,17 @@ import (
 // Controller is the admission of one process.
 type Controller struct {
 	loops       []loop
-	slack       int64
+	slack       atomic.Int64 // ns
 	maxConnects int
 
 	waiting    atomic.Int64
+	peak       peak // of waiting
 	maxWaiters atomic.Int64
 
 	mu      mutex
 	pools   map[*Pool]struct{}
 	paused  bool
+	since   int64 // ns, when the process was paused
 	budgets atomic.Pointer[[]*budget]
 }
 
@@ -54,9 +56,10 @@ func New(o Options) *Controller {
 		o.Seed = rand.Uint64()
 	}
 	c := &Controller{
-		loops: make([]loop, o.Loops), slack: o.FIFOSlack, maxConnects: o.MaxConnectsPerHost,
+		loops: make([]loop, o.Loops), maxConnects: o.MaxConnectsPerHost,
 		pools: map[*Pool]struct{}{},
 	}
+	c.slack.Store(o.FIFOSlack)
 	c.maxWaiters.Store(int64(o.MaxWaiters))
 	c.budgets.Store(&[]*budget{})
 	for i := range c.loops {
@@ -72,6 +75,30 @@ func (c *Controller) Bind(loop int, d Driver) { c.loops[loop].driver = d }
 // Waiting is the number of queued waiters in the process. Any goroutine.
 func (c *Controller) Waiting() int { return int(c.waiting.Load()) }
 
+// PeakWaiting is the highest number of queued waiters that the process ever had. Any goroutine.
+func (c *Controller) PeakWaiting() int { return c.peak.load() }
+
+// SetFIFOSlack changes Options.FIFOSlack: ns by which a loop's own waiter may be younger than the route's oldest and
+// still be served before it. Any goroutine.
+func (c *Controller) SetFIFOSlack(ns int64) {
+	must(ns >= 0, "negative slack")
+	c.slack.Store(ns)
+}
+
+// EachPool calls f for the pools that exist when it is called; f may call anything. Any goroutine; allocates, so not
+// for a hot path.
+func (c *Controller) EachPool(f func(*Pool)) {
+	c.mu.Lock()
+	pools := make([]*Pool, 0, len(c.pools))
+	for p := range c.pools {
+		pools = append(pools, p)
+	}
+	c.mu.Unlock()
+	for _, p := range pools {
+		f(p)
+	}
+}
+
 // SetMaxWaiters changes the bound of the process's queue; waiters beyond a lowered one stay. Any goroutine.
 func (c *Controller) SetMaxWaiters(n int) { c.maxWaiters.Store(int64(n)) }
 
@@ -84,6 +111,9 @@ func (c *Controller) Resume(loop int, now int64) { c.setPaused(loop, now, false)
 func (c *Controller) setPaused(loop int, now int64, paused bool) {
 	l := c.enter(loop, now)
 	c.mu.Lock()
+	if paused && !c.paused {
+		c.since = now
+	}
 	c.paused = paused
 	for p := range c.pools {
 		p.setPaused(l, processPaused, paused)
@@ -108,6 +138,7 @@ func (c *Controller) reserveWaiter() bool {
 		}
 		yield()
 		if c.waiting.CompareAndSwap(n, n+1) {
+			c.peak.note(int(n) + 1)
 			return true
 		}
 	}
@@ -198,6 +229,7 @@ func (l *loop) arrive(m *Message) {
 	}
 	must(w.state == waiterGranted, "a grant arrived for a waiter that was not granted")
 	w.Route.count(l.id, Admitted)
+	w.told = true
 	l.driver.Link(w, p)
 	l.finish(w)
 }
@@ -206,6 +238,7 @@ func (l *loop) arrive(m *Message) {
 func (l *loop) shed(w *Waiter) {
 	if w.state != waiterGone {
 		w.Route.count(l.id, Shed)
+		w.told = true
 		l.driver.End(w, Shed)
 	}
 	l.recycle(w)

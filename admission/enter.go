@@ -10,7 +10,7 @@ func (r *Route) Enter(loop int, now int64, w *Waiter) Verdict {
 	v := r.look()
 	if v == Pending {
 		p.mu.Lock()
-		w.Route, w.Since = r, now
+		w.begin(r, now)
 		v = p.admit(l, r, w)
 		p.mu.Unlock()
 		if mutOfferFirst && v == Pending && w.state == waiterGranted {
@@ -103,15 +103,15 @@ func (p *Pool) line(l *loop, r *Route, w *Waiter, change func(routeWord) routeWo
 			p.mu.Lock()
 		}
 		r.shed(l, victim)
-		r.enqueue(w)
+		r.enqueue(l, w)
 		r.count(l.id, Queued)
 		return Pending
 	}
 	if !c.reserveWaiter() {
 		return ProcessFull
 	}
-	r.enqueue(w)
 	p.changeRoute(r, change)
+	r.enqueue(l, w)
 	r.count(l.id, Queued)
 	p.schedule(l, nil)
 	return Pending
@@ -132,8 +132,12 @@ func (r *Route) victim(l *loop) *Waiter {
 
 // shed ends a queued waiter, whose count in the words goes to a newcomer. Its loop tells its engine.
 func (r *Route) shed(l *loop, w *Waiter) {
+	now, cause := r.pool.tick(l), w.cause
+	if _, paused := r.pauses.running(&r.pool.pauses); paused {
+		cause = CausePause
+	}
 	r.dequeue(w)
-	w.state = waiterShed
+	w.turn(now, waiterShed, cause)
 	m := &w.msg
 	m.what, m.to = msgEnd, w.loop
 	l.todo.push(m)

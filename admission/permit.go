@@ -34,6 +34,7 @@ func (r *Route) reserve() bool {
 			return false
 		}
 		if r.word.cas(uint64(w), uint64(w+oneInFlight)) {
+			r.peakInFlight.note(w.inFlight() + 1)
 			return true
 		}
 	}
@@ -116,7 +117,7 @@ func (p *Pool) handOver(l *loop, r *Route, pl *Place) bool {
 		!pw.open() || pw&(poolHolders|poolAsked) != 0 {
 		return false
 	}
-	next := r.choose(l.id, p.c.slack)
+	next := r.choose(l.id, p.c.slack.Load())
 	r.dequeue(next)
 	p.c.dropWaiter()
 	p.changeRoute(r, handed)

@@ -3,7 +3,7 @@ package admission
 import "sync/atomic"
 
 // State: a Pool: its word, its holders, its ring of eligible routes, its idle places by loop.
-// Owner: the word by CAS; idle[i] by loop i; everything else by the critical section mu.
+// Owner: the word by CAS; idle[i] by loop i; routes by listMu; everything else by the critical section mu.
 // Invariants, whenever mu is free: word.eligible = ring.n; word.holders = claims.n + openings.n; idle places on all
 // lists and in hand = size − used + claims.n; if an eligible route exists and nothing is paused, then used = size and
 // the pool is at its maximum or waits in the list of a full budget; no idle place is unclaimed while openings exist.
@@ -14,6 +14,7 @@ type Pool struct {
 
 	word     word
 	max      atomic.Int32
+	peak     peak         // of size
 	queued   atomic.Int32 // waiters of all its routes
 	reserved atomic.Int32 // places that are queued, connecting or failed
 	closing  atomic.Int32 // places in state closing
@@ -22,8 +23,12 @@ type Pool struct {
 	host   *Host
 	stakes []stake // what it counts in: host, database, user
 
+	listMu mutex // taken inside mu or by itself
+	routes map[*Route]struct{}
+
 	mu       mutex
-	routes   map[*Route]struct{}
+	now      int64 // ns, the latest that the critical section was told
+	pauses   poolPauses
 	ring     ring
 	claims   waiterList // holders promised some idle place, oldest first
 	openings waiterList // holders waiting for a connect, oldest first
@@ -47,6 +52,7 @@ func (c *Controller) NewPool(o PoolOptions) *Pool {
 	defer c.mu.Unlock()
 	if c.paused {
 		p.word.v.Store(uint64(processPaused))
+		p.pauses.set(true, c.since)
 	}
 	c.pools[p] = struct{}{}
 	for i := range p.stakes {
@@ -107,6 +113,7 @@ func (p *Pool) Resume(loop int, now int64) {
 func (p *Pool) setPaused(l *loop, bit poolWord, paused bool) {
 	p.mu.Lock()
 	p.setBit(bit, paused)
+	p.pauses.set(poolWord(p.word.load()).paused(), p.tick(l))
 	if !mutRaiseNoKick {
 		p.schedule(l, nil)
 	}
@@ -129,6 +136,7 @@ type PoolCounts struct {
 	Connecting                         int // places that are reserved for a connect or connecting
 	Closing                            int // places that are being closed after they were idle or released
 	Waiting                            int // waiters of all routes
+	PeakSize                           int // the highest size that there ever was
 	Paused                             bool
 }
 
@@ -137,22 +145,39 @@ func (p *Pool) Counts() PoolCounts {
 	w := poolWord(p.word.load())
 	return PoolCounts{
 		Size: w.size(), Used: w.used(), Holders: w.holders(), Eligible: w.eligible(), Max: int(p.max.Load()),
-		Connecting: int(p.reserved.Load()), Closing: int(p.closing.Load()), Waiting: int(p.queued.Load()), Paused: w.paused(),
+		Connecting: int(p.reserved.Load()), Closing: int(p.closing.Load()), Waiting: int(p.queued.Load()), PeakSize: p.peak.load(),
+		Paused: w.paused(),
 	}
 }
 
 // OldestWait is how long the oldest waiter of p waits, in ns; 0 without waiters. Any goroutine; walks all routes of the
-// pool in its critical section, so not for a hot path.
+// pool, so not for a hot path.
 func (p *Pool) OldestWait(now int64) int64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	var oldest int64
 	if p.queued.Load() > 0 {
-		for r := range p.routes {
-			oldest = max(oldest, r.oldestWait(now))
-		}
+		p.EachRoute(func(r *Route) { oldest = max(oldest, r.OldestWait(now)) })
 	}
 	return oldest
+}
+
+// EachRoute calls f for the routes of p that exist when it is called; f may call anything. Any goroutine; allocates, so
+// not for a hot path.
+func (p *Pool) EachRoute(f func(*Route)) {
+	p.listMu.Lock()
+	routes := make([]*Route, 0, len(p.routes))
+	for r := range p.routes {
+		routes = append(routes, r)
+	}
+	p.listMu.Unlock()
+	for _, r := range routes {
+		f(r)
+	}
+}
+
+func (p *Pool) delist(r *Route) {
+	p.listMu.Lock()
+	delete(p.routes, r)
+	p.listMu.Unlock()
 }
 
 // add adds delta to the word, whatever the other loops do to it.
@@ -196,6 +221,8 @@ func (p *Pool) changeRoute(r *Route, f func(routeWord) routeWord) {
 			break
 		}
 	}
+	r.peakInFlight.note(updated.inFlight())
+	r.peakWaiting.note(updated.waiting())
 	switch {
 	case old.eligible() == updated.eligible():
 	case updated.eligible():

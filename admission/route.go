@@ -13,9 +13,11 @@ import "sync/atomic"
 type Route struct {
 	Owner any // the engine's: name, key, rule
 
-	word       word
-	maxWaiters atomic.Int32
-	pool       *Pool
+	word         word
+	peakInFlight peak
+	peakWaiting  peak
+	maxWaiters   atomic.Int32
+	pool         *Pool
 
 	fifo   waiterList   // all waiters, oldest first
 	local  []waiterList // the same by loop
@@ -23,6 +25,7 @@ type Route struct {
 	weight int32
 	onFull atomic.Uint32 // Policy; changed in the critical section
 	credit int32         // grants left in this round of the ring
+	pauses routePauses
 
 	ringNext, ringPrev *Route
 	counts             []loopCounts
@@ -42,10 +45,10 @@ func (p *Pool) NewRoute(o RouteOptions) *Route {
 	r.maxWaiters.Store(int32(o.MaxWaiters))
 	r.onFull.Store(uint32(o.OnFull))
 	r.word.v.Store(uint64(routeWord(0).withLimit(o.MaxInFlight)))
-	p.mu.Lock()
+	p.listMu.Lock()
+	defer p.listMu.Unlock()
 	must(len(p.routes) < MaxRoutes, "too many routes in a pool")
 	p.routes[r] = struct{}{}
-	p.mu.Unlock()
 	return r
 }
 
@@ -68,7 +71,7 @@ func (r *Route) Forget() bool {
 			return false
 		}
 		if r.word.cas(uint64(old), uint64(old|routeDead)) {
-			delete(r.pool.routes, r)
+			r.pool.delist(r)
 			return true
 		}
 	}
@@ -126,6 +129,7 @@ func (r *Route) setPaused(loop int, now int64, paused bool) {
 		}
 		return w &^ routePaused
 	})
+	r.pauses.set(paused, p.tick(l), &p.pauses)
 	if !mutRaiseNoKick {
 		p.schedule(l, nil)
 	}
@@ -136,6 +140,7 @@ func (r *Route) setPaused(loop int, now int64, paused bool) {
 // RouteCounts is what a route's word says, with its limits.
 type RouteCounts struct {
 	InFlight, Waiting, Limit, MaxWaiters int
+	PeakInFlight, PeakWaiting            int // the highest that there ever were
 	Paused, Dead                         bool
 }
 
@@ -144,6 +149,7 @@ func (r *Route) Counts() RouteCounts {
 	w := routeWord(r.word.load())
 	return RouteCounts{
 		InFlight: w.inFlight(), Waiting: w.waiting(), Limit: w.limit(), MaxWaiters: int(r.maxWaiters.Load()),
+		PeakInFlight: r.peakInFlight.load(), PeakWaiting: r.peakWaiting.load(),
 		Paused: w.paused(), Dead: w.dead(),
 	}
 }
@@ -166,6 +172,9 @@ func (r *Route) count(loop int32, o Outcome) {
 // OldestWait is how long r's oldest waiter waits, in ns; 0 without waiters. Any goroutine; enters the pool's critical
 // section.
 func (r *Route) OldestWait(now int64) int64 {
+	if routeWord(r.word.load()).waiting() == 0 {
+		return 0
+	}
 	r.pool.mu.Lock()
 	defer r.pool.mu.Unlock()
 	return r.oldestWait(now)
@@ -178,9 +187,9 @@ func (r *Route) oldestWait(now int64) int64 {
 	return max(now-r.fifo.head.Since, 0)
 }
 
-// enqueue appends w; its count in the word is the caller's.
-func (r *Route) enqueue(w *Waiter) {
-	w.state = waiterQueued
+// enqueue appends w, which the word counts already.
+func (r *Route) enqueue(l *loop, w *Waiter) {
+	w.turn(r.pool.tick(l), waiterQueued, r.holdsBack(r.fifo.n))
 	r.fifo.push(w, byRoute)
 	r.local[w.loop].push(w, byLoop)
 	if r.policy() == DropRandom {

@@ -30,7 +30,7 @@ func (p *Pool) place(l *loop, pl *Place) {
 	case p.giveAway(l, pl):
 	case poolWord(p.word.load()).serves():
 		r := p.ring.charge()
-		w := r.choose(l.id, p.c.slack)
+		w := r.choose(l.id, p.c.slack.Load())
 		p.permit(r, w)
 		l.grant(w, pl)
 	default:
@@ -87,8 +87,9 @@ func (p *Pool) permit(r *Route, w *Waiter) {
 
 // grant sends pl, which is on this loop, to w, which holds a permit.
 func (l *loop) grant(w *Waiter, pl *Place) {
+	w.turn(pl.pool.tick(l), waiterGranted, CausePool)
 	pl.state, pl.route = placeUsed, w.Route
-	w.state, w.place = waiterGranted, pl
+	w.place = pl
 	m := &pl.msg
 	m.what, m.w, m.to = msgGive, w, w.loop
 	l.todo.push(m)
@@ -105,7 +106,7 @@ func (p *Pool) claim(l *loop, w *Waiter) {
 		return
 	}
 	p.add(oneHolder)
-	w.state = waiterClaim
+	w.turn(p.tick(l), waiterClaim, CausePool)
 	p.claims.push(w, byRoute)
 	w.msg.hops = 0
 	if !w.abroad {

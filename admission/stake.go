@@ -85,7 +85,7 @@ func (s *stake) take(wait bool) bool {
 		return true
 	}
 	if b.size < b.max {
-		b.size++
+		b.grow()
 		return true
 	}
 	if !wait || s.where != nil {
@@ -99,6 +99,11 @@ func (s *stake) take(wait bool) bool {
 	}
 	b.waiters.Add(1)
 	return false
+}
+
+func (b *budget) grow() {
+	b.size++
+	b.peak = max(b.peak, b.size)
 }
 
 // put takes one place out of the count, or makes it the credit of the next waiting pool, which the caller must wake.

@@ -35,12 +35,19 @@ type Waiter struct {
 	Route *Route // set by Enter
 	Since int64  // ns, set by Enter
 
-	loop    int32
-	state   waiterState
-	abroad  bool // msg travels as an ask
-	slot    int  // index in the route's slots, for DropRandom
-	place   *Place
-	links   [2]waiterLinks
+	loop   int32
+	state  waiterState
+	cause  Cause // why it waits (cause.go)
+	abroad bool  // msg travels as an ask
+	told   bool  // its loop knows its end: nobody else touches it any more
+	slot   int   // index in the route's slots, for DropRandom
+	place  *Place
+	links  [2]waiterLinks
+
+	spent     [Causes]int64
+	mark      int64 // ns, up to which spent is booked
+	stillThen int64 // ns, for how long the route had stood still when w was queued
+
 	msg     Message
 	nextOwn *Waiter // free list
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // checker judges the nodes of one layer against the option table. It turns them into plain values for layering, writes
@@ -91,15 +92,14 @@ func (c *checker) section(section string, n *node) map[string]any {
 	return c.settings(section, section, n)
 }
 
-// list judges databases or users, each of whose entries is a mapping.
+// list judges databases, users or routes, each of whose entries is a mapping.
 func (c *checker) list(section string, n *node) []any {
 	if n.kind != listNode {
 		c.problem(n.place, "%s must be a list of entries, not %s", section, n.describe())
 		return nil
 	}
-	const maxEntries = 10_000
-	if len(n.items) > maxEntries {
-		c.problem(n.place, "%s has %d entries; at most %d", section, len(n.items), maxEntries)
+	if most := maxEntries(section); len(n.items) > most {
+		c.problem(n.place, "%s has %d entries; at most %d", section, len(n.items), most)
 		return nil
 	}
 	c.origins[section] = n.place
@@ -112,9 +112,13 @@ func (c *checker) list(section string, n *node) []any {
 			continue
 		}
 		c.origins[path] = item.place
+		before := len(c.problems)
 		values := c.settings(section, path, item)
 		c.required(section, path, item, values)
-		if name, ok := values["name"].(string); ok {
+		if section == sectionRoutes && len(c.problems) == before {
+			c.hasPurpose(path, item, values)
+		}
+		if name, _ := values["name"].(string); name != "" {
 			if at, twice := names[name]; twice {
 				c.problem(c.origins[path+".name"], "%s has a second entry for %s (the first: %s): keep one", section, show(name), at)
 			} else {
@@ -124,6 +128,28 @@ func (c *checker) list(section string, n *node) []any {
 		entries = append(entries, values)
 	}
 	return entries
+}
+
+// maxEntries bounds a list. Rules are tried one after the other, so there are fewer of them.
+func maxEntries(section string) int {
+	if section == sectionRoutes {
+		return 1000
+	}
+	return 10_000
+}
+
+// hasPurpose tells a route rule that says neither what it is for nor what it is called.
+func (c *checker) hasPurpose(path string, n *node, values map[string]any) {
+	name, _ := values["name"].(string)
+	match, _ := values["match"].(map[string]any)
+	for _, part := range match {
+		if texts, ok := part.([]any); ok && len(texts) > 0 {
+			return
+		}
+	}
+	if name == "" {
+		c.problem(n.place, "%s has neither a match nor a name: name what it is for; settings for every route stand in capacity", path)
+	}
 }
 
 func (c *checker) required(section, path string, n *node, values map[string]any) {
@@ -158,8 +184,16 @@ func (c *checker) settings(section, path string, n *node) map[string]any {
 
 func (c *checker) unknownKey(section, path string, e entry) {
 	key := foldKey(e.key)
-	if isList(section) && table.byKey[sectionCapacity][key] != nil {
-		c.problem(e.place, "%s holds for the whole process and cannot be set in %s: set capacity.%s", key, path, key)
+	if o := table.byKey[sectionCapacity][key]; o != nil && isList(section) && table.byKey[section][key] == nil {
+		if o.Scope == ScopeProcess {
+			c.problem(e.place, "%s holds for the whole process and cannot be set in %s: set capacity.%s", key, path, key)
+		} else {
+			c.problem(e.place, "%s holds for whole pools and cannot be set in %s: set it in capacity, databases or users", key, path)
+		}
+		return
+	}
+	if home := nestedHome(section, path, key); home != "" {
+		c.problem(e.place, "unknown key %s in %s; it belongs to %s", show(e.key), path, home)
 		return
 	}
 	if home := homeOf(key); home != "" && table.byKey[section][key] == nil {
@@ -168,4 +202,18 @@ func (c *checker) unknownKey(section, path string, e entry) {
 	}
 	known := slices.Sorted(maps.Keys(table.byKey[section]))
 	c.problem(e.place, "unknown key %s in %s; nearest known key: %q", show(e.key), path, nearest(e.key, known))
+}
+
+// nestedHome returns the path that a key belongs to which stands beside its group instead of inside, or inside instead of
+// beside; empty when that is not its mistake.
+func nestedHome(section, path, key string) string {
+	if list, group, nested := strings.Cut(section, "."); nested && table.byKey[list][key] != nil {
+		return strings.TrimSuffix(path, "."+group)
+	}
+	for _, o := range table.rows[section] {
+		if o.Kind == KindGroup && table.byKey[section][key] == nil && table.byKey[o.group()][key] != nil {
+			return path + "." + o.Key
+		}
+	}
+	return ""
 }

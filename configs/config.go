@@ -93,7 +93,7 @@ type User struct {
 
 // Admission is how requests are told apart and scheduled.
 type Admission struct {
-	RouteKey               []string `koanf:"route_key"` // of RouteParts; database and user count even where they are left out
+	RouteKey               []string `koanf:"route_key"` // database, user, application_name, client_addr, query_class; the first two count even where they are left out
 	MaxRoutes              int      `koanf:"max_routes"`
 	FifoSlackMs            int      `koanf:"fifo_slack_ms"`            // 0: strict order
 	ApplicationNamePattern string   `koanf:"application_name_pattern"` // compiles as a regexp; empty: off

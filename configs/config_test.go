@@ -28,8 +28,7 @@ func TestOptionTableMatchesTheStructs(t *testing.T) {
 	if len(root) != len(sections) {
 		t.Errorf("%d sections in the table, %d in Config", len(sections), len(root))
 	}
-	for _, section := range sections {
-		structure := root[section]
+	f := func(section string, structure reflect.Type) {
 		if isList(section) {
 			structure = structure.Elem()
 		}
@@ -46,6 +45,10 @@ func TestOptionTableMatchesTheStructs(t *testing.T) {
 			}
 		}
 	}
+	for _, section := range sections {
+		f(section, root[section])
+	}
+	f(sectionMatch, reflect.TypeFor[RouteMatch]())
 }
 
 func TestOptionRowsAreComplete(t *testing.T) {
@@ -62,7 +65,7 @@ func TestOptionRowsAreComplete(t *testing.T) {
 		if (o.Kind == KindStrings || o.Kind == KindMap) && o.MaxItems <= 0 {
 			t.Errorf("%s has no most items", o.Path())
 		}
-		if !isList(o.Section) && o.Default == nil {
+		if o.Scope&ScopeProcess != 0 && !isList(o.Section) && o.Default == nil {
 			t.Errorf("%s has no default", o.Path())
 		}
 	}
@@ -91,29 +94,33 @@ func TestBoundsAreExact(t *testing.T) {
 }
 
 func TestEffectiveTakesTheMostSpecific(t *testing.T) {
-	limits, capacity := reflect.TypeFor[Limits](), reflect.TypeFor[Capacity]()
+	limits, capacity, route := reflect.TypeFor[Limits](), reflect.TypeFor[Capacity](), reflect.TypeFor[RouteLimits]()
 	if limits.NumField() != capacity.NumField()-1 { // max_checkout_waiters is the process's
 		t.Errorf("Limits has %d fields, Capacity %d", limits.NumField(), capacity.NumField())
 	}
 	c := Default()
 	for i := range limits.NumField() {
 		name := limits.Field(i).Name
-		db, user := &Database{}, &User{}
-		set := func(l *Limits, number int, text string) {
-			field := reflect.ValueOf(l).Elem().FieldByName(name)
-			if field.Type().Elem().Kind() == reflect.String {
+		db, user, rule := &Database{}, &User{}, &Route{}
+		set := func(limits any, number int, text string) bool {
+			field := reflect.ValueOf(limits).Elem().FieldByName(name)
+			switch {
+			case !field.IsValid():
+				return false
+			case field.Type().Elem().Kind() == reflect.String:
 				field.Set(reflect.ValueOf(&text))
-			} else {
+			default:
 				field.Set(reflect.ValueOf(&number))
 			}
+			return true
 		}
-		effective := func(db *Database, user *User) any {
-			return reflect.ValueOf(c.Effective(db, user, nil)).FieldByName(name).Interface()
+		effective := func(db *Database, user *User, rule *Route) any {
+			return reflect.ValueOf(c.Effective(db, user, rule)).FieldByName(name).Interface()
 		}
 		base := reflect.ValueOf(c.Capacity).FieldByName(name).Interface()
 		set(&db.Limits, 7, "D")
 		set(&user.Limits, 9, "U")
-		got := []any{effective(nil, nil), effective(db, nil), effective(nil, user), effective(db, user), effective(db, &User{})}
+		got := []any{effective(nil, nil, nil), effective(db, nil, nil), effective(nil, user, nil), effective(db, user, nil), effective(db, &User{}, rule)}
 		want := []any{base, 7, 9, 9, 7}
 		if _, text := base.(string); text {
 			want = []any{base, "D", "U", "U", "D"}
@@ -121,8 +128,21 @@ func TestEffectiveTakesTheMostSpecific(t *testing.T) {
 		if name == "MaxBackends" { // caps of their own beside the host's
 			want = []any{base, base, base, base, base}
 		}
+		if set(&rule.RouteLimits, 11, "R") {
+			got = append(got, effective(nil, nil, rule), effective(db, user, rule))
+			if _, text := base.(string); text {
+				want = append(want, "R", "R")
+			} else {
+				want = append(want, 11, 11)
+			}
+		}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+	for i := range route.NumField() {
+		if _, ok := limits.FieldByName(route.Field(i).Name); !ok {
+			t.Errorf("%s of RouteLimits is no limit", route.Field(i).Name)
 		}
 	}
 }

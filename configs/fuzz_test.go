@@ -36,6 +36,8 @@ func fuzzFormat(f *testing.F, name string, parse func([]byte, Place) (*node, []P
 func FuzzLoadYAML(f *testing.F) {
 	for _, seed := range []string{
 		fullYAML, "", "server: {loops: 1}", "a: &a [*a]", "<<: {server: {}}", "? [a]: b", "server: !!binary aGk=", "--- a\n--- b", "log:\n  level: |\n    info\n", "\ufeffa: b", "a: \"\\0\"", "databases: [{name: a, hosts: [\"[::1]:1\"]}]",
+		"routes: [{name: a, match: {client_addr: \"::ffff:1.2.3.4/100\", database: [\"*\"]}, split_by: [user]}]", "routes: [{match: []}]",
+		"admission: {application_name_pattern: \"(?P<a>x)\", application_name_replace: \"${a}$$\"}",
 	} {
 		f.Add([]byte(seed))
 	}
@@ -45,6 +47,7 @@ func FuzzLoadYAML(f *testing.F) {
 func FuzzLoadTOML(f *testing.F) {
 	for _, seed := range []string{
 		fullTOML, "", "[server]\nloops = 1", "a.b.c = {d = [1, {e = 2}]}", "[[a]]\n[[a.b]]\n[a.b.c]", "x = '''\n'''", "x = 1979-05-27T07:32:00Z", "[a]\n[a]", "a = 1\na.b = 2", "\"\" = 0x1F", "[[databases]]\nname='a'\n[databases]\nname='b'",
+		"[[routes]]\nname='a'\n[routes.match]\nclient_addr='fe80::1%e'\n[[routes]]\nmatch.user=['x']", "[[routes]]\n[[routes.match]]\nuser='a'",
 	} {
 		f.Add([]byte(seed))
 	}

@@ -107,20 +107,20 @@ func (l *loader) passwordVariables() map[string]bool {
 
 // decode turns the merged layers into the typed settings; nil when they do not fit, which the table rules out.
 func (l *loader) decode() *Config {
-	databases, _ := l.merged.Get(sectionDatabases).([]any)
-	if len(databases) == 0 {
-		databases = defaultDatabases()
-	}
-	users, _ := l.merged.Get(sectionUsers).([]any)
-	lists := map[string]any{sectionDatabases: databases, sectionUsers: users}
-	for section, list := range map[string][]any{sectionDatabases: databases, sectionUsers: users} {
+	tree := map[string]any{}
+	for _, section := range lists {
+		list, _ := l.merged.Get(section).([]any)
+		if section == sectionDatabases && len(list) == 0 {
+			list = defaultDatabases()
+		}
 		for _, e := range list {
 			if values, ok := e.(map[string]any); ok {
 				fillEntry(section, values)
 			}
 		}
+		tree[section] = list
 	}
-	l.put(lists)
+	l.put(tree)
 	var c Config
 	err := l.merged.UnmarshalWithConf("", &c, koanf.UnmarshalConf{DecoderConfig: &mapstructure.DecoderConfig{
 		Result: &c, TagName: "koanf", ErrorUnused: true,
@@ -129,6 +129,9 @@ func (l *loader) decode() *Config {
 	if err == nil {
 		if len(c.Users) == 0 {
 			c.Users = nil // an empty list and none are the same settings
+		}
+		if len(c.Routes) == 0 {
+			c.Routes = nil
 		}
 		return &c
 	}

@@ -1,18 +1,20 @@
 package configs
 
 import (
+	"slices"
 	"strings"
 )
 
 // The option table: one row per setting. Validation, the flags and variables, the printed settings, the sample file and
-// the reference page all follow from it. The rows are in options_rows.go and options_capacity.go; nothing changes them
+// the reference page all follow from it. The rows are in options_rows.go, options_capacity.go and options_routes.go; nothing changes them
 // after initialisation.
 
 // Kind is the type of a setting's value.
 type Kind uint8
 
 // The kinds. Size is a number of bytes or a text such as "256MiB"; Octal a file mode; SQLState five of 0-9 A-Z; Strings a
-// list of texts; Map texts by name.
+// list of texts; Map texts by name; Group a mapping of settings that have rows of their own, in the section named
+// "section.key".
 const (
 	KindInt Kind = iota
 	KindBool
@@ -23,16 +25,18 @@ const (
 	KindSQLState
 	KindStrings
 	KindMap
+	KindGroup
 )
 
 // Scope is a set of the levels at which a setting may be written.
 type Scope uint8
 
-// The levels: once for the process, per entry of databases, per entry of users.
+// The levels: once for the process, per entry of databases, of users, of routes.
 const (
 	ScopeProcess Scope = 1 << iota
 	ScopeDatabase
 	ScopeUser
+	ScopeRoute
 )
 
 // Option is one row of the table.
@@ -45,6 +49,7 @@ type Option struct {
 	MaxLen   int   // texts and the texts of a list: bytes
 	MaxItems int   // KindStrings and KindMap
 	Enum     []string
+	OneText  bool // KindStrings: a single text stands for a list of it
 	Scope    Scope
 	Since    string // the version that brought it
 	Required bool   // in each entry of its list
@@ -61,24 +66,34 @@ const (
 	sectionUsers     = "users"
 	sectionCapacity  = "capacity"
 	sectionAdmission = "admission"
+	sectionRoutes    = "routes"
+	sectionMatch     = sectionRoutes + ".match" // a group
 	sectionLog       = "log"
 	sectionDrain     = "drain"
 )
 
 // sections is the order in which they are printed and documented.
 var sections = []string{
-	sectionServer, sectionDatabases, sectionUsers, sectionCapacity, sectionAdmission, sectionLog, sectionDrain,
+	sectionServer, sectionDatabases, sectionUsers, sectionCapacity, sectionAdmission, sectionRoutes,
+	sectionLog, sectionDrain,
 }
 
 // isList reports whether a section is a list of entries, which has no flags and one variable.
-func isList(section string) bool { return section == sectionDatabases || section == sectionUsers }
+func isList(section string) bool { return slices.Contains(lists, section) }
 
-// Path returns the setting's full name, such as server.max_clients or databases[].name.
+// lists are the sections that are lists.
+var lists = []string{sectionDatabases, sectionUsers, sectionRoutes}
+
+// Path returns the setting's full name, such as server.max_clients, databases[].name or routes[].match.user.
 func (o *Option) Path() string {
-	if isList(o.Section) {
-		return o.Section + "[]." + o.Key
+	section, group, nested := strings.Cut(o.Section, ".")
+	if isList(section) {
+		section += "[]"
 	}
-	return o.Section + "." + o.Key
+	if nested {
+		section += "." + group
+	}
+	return section + "." + o.Key
 }
 
 // Flag returns the name of the setting's flag without dashes, such as server.max-clients.
@@ -101,7 +116,7 @@ type optionTable struct {
 
 func newOptionTable() *optionTable {
 	t := &optionTable{rows: map[string][]*Option{}, byKey: map[string]map[string]*Option{}}
-	for _, group := range [][]Option{serverOptions, databaseOptions, userOptions, capacityOptions, otherOptions} {
+	for _, group := range [][]Option{serverOptions, databaseOptions, userOptions, capacityOptions, otherOptions, routeOptions, matchOptions} {
 		for i := range group {
 			t.add(&group[i])
 		}
@@ -113,6 +128,9 @@ func newOptionTable() *optionTable {
 		}
 		if o.Scope&ScopeUser != 0 {
 			t.add(o.overrideIn(sectionUsers))
+		}
+		if o.Scope&ScopeRoute != 0 {
+			t.add(o.overrideIn(sectionRoutes))
 		}
 	}
 	return t
@@ -140,14 +158,23 @@ func (o *Option) overrideIn(list string) *Option {
 // firstVersion is the version that brought every setting which does not say otherwise.
 const firstVersion = "0.1.0"
 
-// Options returns the table's rows in the order of the documentation. The rows are shared: read only.
+// Options returns the table's rows in the order of the documentation, those of a group behind it. The rows are shared: read
+// only.
 func Options() []*Option {
 	var all []*Option
 	for _, section := range sections {
-		all = append(all, table.rows[section]...)
+		for _, o := range table.rows[section] {
+			all = append(all, o)
+			if o.Kind == KindGroup {
+				all = append(all, table.rows[o.group()]...)
+			}
+		}
 	}
 	return all
 }
+
+// group returns the section that has the rows of a group's settings.
+func (o *Option) group() string { return o.Section + "." + o.Key }
 
 // defaults returns the lowest layer: every process-wide setting at its default. Lists are added after layering, because
 // an entry's defaults apply to entries from any layer.
@@ -169,7 +196,7 @@ func defaults() map[string]any {
 // defaultDatabases stands for databases where no layer has any.
 func defaultDatabases() []any { return []any{map[string]any{"name": AnyDatabase}} }
 
-// fillEntry gives a database or user entry the defaults of what it does not set.
+// fillEntry gives an entry of a list the defaults of what it does not set.
 func fillEntry(section string, entry map[string]any) {
 	for _, o := range table.rows[section] {
 		if _, set := entry[o.Key]; !set && o.Default != nil {

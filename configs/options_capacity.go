@@ -4,13 +4,14 @@ package configs
 // by backends, 20 bits for waiters).
 
 const (
-	allScopes   = ScopeProcess | ScopeDatabase | ScopeUser
-	maxPermits  = 65535
-	maxPlaces   = 16383 // what admission can count in one pool
-	maxWaiters  = 1_000_000
-	minBuffer   = 32 * kib // a small message (16 KiB) is forwarded only when whole, and another may be behind it
-	maxBuffer   = gib
-	maxPassword = 1024
+	pooledScopes = ScopeProcess | ScopeDatabase | ScopeUser
+	allScopes    = pooledScopes | ScopeRoute
+	maxPermits   = 65535
+	maxPlaces    = 16383 // what admission can count in one pool
+	maxWaiters   = 1_000_000
+	minBuffer    = 32 * kib // a small message (16 KiB) is forwarded only when whole, and another may be behind it
+	maxBuffer    = gib
+	maxPassword  = 1024
 )
 
 var capacityOptions = []Option{
@@ -27,28 +28,32 @@ var capacityOptions = []Option{
 		Doc: "Requests that may wait in the whole process. One more is refused at once",
 	},
 	{
-		Section: sectionCapacity, Key: "pool_max_size", Kind: KindInt, Default: 20, Min: 1, Max: maxPlaces, Scope: allScopes,
+		Section: sectionCapacity, Key: "pool_max_size", Kind: KindInt, Default: 20, Min: 1, Max: maxPlaces, Scope: pooledScopes,
 		Doc: "Backends of one pool; `max_backends` bounds them too",
 	},
 	{
-		Section: sectionCapacity, Key: "max_backends", Kind: KindInt, Default: 90, Min: 1, Max: maxPermits, Scope: allScopes,
+		Section: sectionCapacity, Key: "max_backends", Kind: KindInt, Default: 90, Min: 1, Max: maxPermits, Scope: pooledScopes,
 		Doc: "Backends per PostgreSQL host, all pools together. In a database or user entry: backends of all its pools together, beside the host's bound",
 	},
 	{
-		Section: sectionCapacity, Key: "pool_idle_timeout_ms", Kind: KindInt, Default: 600000, Min: 0, Max: maxMs, Scope: allScopes,
+		Section: sectionCapacity, Key: "pool_idle_timeout_ms", Kind: KindInt, Default: 600000, Min: 0, Max: maxMs, Scope: pooledScopes,
 		Doc: "Idle time after which a backend is closed. 0: never",
 	},
 	{
-		Section: sectionCapacity, Key: "pool_max_lifetime_ms", Kind: KindInt, Default: 3600000, Min: 0, Max: maxMs, Scope: allScopes,
+		Section: sectionCapacity, Key: "pool_max_lifetime_ms", Kind: KindInt, Default: 3600000, Min: 0, Max: maxMs, Scope: pooledScopes,
 		Doc: "Age, give or take 10 %, at which an idle backend is closed. 0: never",
 	},
 	{
-		Section: sectionCapacity, Key: "connect_timeout_ms", Kind: KindInt, Default: 3000, Min: 1, Max: maxMs, Scope: allScopes,
+		Section: sectionCapacity, Key: "connect_timeout_ms", Kind: KindInt, Default: 3000, Min: 1, Max: maxMs, Scope: pooledScopes,
 		Doc: "Longest time to connect and log in to PostgreSQL",
 	},
 	{
 		Section: sectionCapacity, Key: "checkout_timeout_ms", Kind: KindInt, Default: 5000, Min: 1, Max: maxMs, Scope: allScopes,
 		Doc: "Longest wait of a request for its turn and a backend",
+	},
+	{
+		Section: sectionCapacity, Key: "pause_timeout_ms", Kind: KindInt, Default: 60000, Min: 1, Max: maxMs, Scope: pooledScopes,
+		Doc: "Longest wait of a request while its database, its route or the process is paused; the clock of `checkout_timeout_ms` stands still meanwhile",
 	},
 	{
 		Section: sectionCapacity, Key: "query_timeout_ms", Kind: KindInt, Default: 0, Min: 0, Max: maxMs, Scope: allScopes,
@@ -75,15 +80,15 @@ var capacityOptions = []Option{
 		Doc: "A client that holds a backend and owes bytes (the rest of a message, a Sync) must send some in this time, ten times as long within COPY; else it is closed",
 	},
 	{
-		Section: sectionCapacity, Key: "recovery_timeout_ms", Kind: KindInt, Default: 5000, Min: 1, Max: maxMs, Scope: allScopes,
+		Section: sectionCapacity, Key: "recovery_timeout_ms", Kind: KindInt, Default: 5000, Min: 1, Max: maxMs, Scope: pooledScopes,
 		Doc: "Longest time to bring a backend that was left in the middle of something back to idle; then it is closed",
 	},
 	{
-		Section: sectionCapacity, Key: "max_client_buffer_bytes", Kind: KindInt, Default: int(mib), Min: minBuffer, Max: maxBuffer, Scope: allScopes,
+		Section: sectionCapacity, Key: "max_client_buffer_bytes", Kind: KindInt, Default: int(mib), Min: minBuffer, Max: maxBuffer, Scope: pooledScopes,
 		Doc: "Bytes from one client that are held until PostgreSQL takes them; then the client is not read",
 	},
 	{
-		Section: sectionCapacity, Key: "max_backend_buffer_bytes", Kind: KindInt, Default: int(mib), Min: minBuffer, Max: maxBuffer, Scope: allScopes,
+		Section: sectionCapacity, Key: "max_backend_buffer_bytes", Kind: KindInt, Default: int(mib), Min: minBuffer, Max: maxBuffer, Scope: pooledScopes,
 		Doc: "Bytes from one backend that are held until the client takes them; then the backend is not read",
 	},
 	{
@@ -91,7 +96,7 @@ var capacityOptions = []Option{
 		Doc: "SQLSTATE of the error that a refused request gets",
 	},
 	{
-		Section: sectionCapacity, Key: "reset_query", Kind: KindString, Default: ResetSmart, MaxLen: maxSQL, Scope: allScopes, check: checkNotEmpty,
+		Section: sectionCapacity, Key: "reset_query", Kind: KindString, Default: ResetSmart, MaxLen: maxSQL, Scope: pooledScopes, check: checkNotEmpty,
 		Doc: "How a backend is cleaned for the next client. `smart`: DISCARD ALL after a client that left state behind; `discard`: DISCARD ALL after every client; anything else: this SQL after every client",
 	},
 }

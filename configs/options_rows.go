@@ -16,6 +16,8 @@ const (
 	// maxPath is PATH_MAX of Linux less its closing NUL.
 	maxPath = 4095
 	maxSQL  = 64 << 10
+	// maxRegexp bounds what a pattern costs, which grows with its length.
+	maxRegexp = 1 << 10
 )
 
 var poolModes = []string{string(PoolModeTransaction), string(PoolModeSession), string(PoolModeStatement)}
@@ -144,6 +146,23 @@ var userOptions = []Option{
 }
 
 var otherOptions = []Option{
+	{
+		Section: sectionAdmission, Key: "route_key", Kind: KindStrings, Default: []any{"database", "user", "application_name", "client_addr", "query_class"},
+		MaxLen: maxName, MaxItems: len(routeParts), Enum: routeParts, Scope: ScopeProcess,
+		Doc: "What makes two requests belong to different routes, each with limits and a queue of its own, where no rule of `routes` with a name says otherwise. `database` and `user` are always part of it, even if left out",
+	},
+	{
+		Section: sectionAdmission, Key: "max_routes", Kind: KindInt, Default: 10000, Min: 16, Max: 1_000_000, Scope: ScopeProcess,
+		Doc: "Routes that are kept at the same time. Once more than half are, one database and user may have a sixteenth of them; the rest of its requests share one route per pool",
+	},
+	{
+		Section: sectionAdmission, Key: "application_name_pattern", Kind: KindString, Default: "", MaxLen: maxRegexp, Scope: ScopeProcess, check: checkRegexp,
+		Doc: "Regular expression (RE2 syntax) whose matches in an application name are replaced before it counts for a route, so that names with a process number or a host in them stay one route. Empty: off",
+	},
+	{
+		Section: sectionAdmission, Key: "application_name_replace", Kind: KindString, Default: "", MaxLen: maxRegexp, Scope: ScopeProcess,
+		Doc: "What replaces a match of `application_name_pattern`; `$1` or `${1}` is its first group, `$$` a dollar sign",
+	},
 	{
 		Section: sectionAdmission, Key: "fifo_slack_ms", Kind: KindInt, Default: 2, Min: 0, Max: 1000, Scope: ScopeProcess,
 		Doc: "A loop may give its free backend to its own oldest waiter if that one came at most this much later than the oldest of all: moving a backend between loops costs. 0: strict order",

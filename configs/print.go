@@ -12,7 +12,7 @@ import (
 )
 
 // Print writes the settings as YAML that Load reads again, with the origin of each as a comment; secrets are masked. Of
-// databases and users it writes what is set or has a default.
+// the entries of lists it writes what is set or has a default.
 func Print(w io.Writer, c *Config, o *Origins) error {
 	var out bytes.Buffer
 	p := printer{out: &out, origins: o}
@@ -48,6 +48,15 @@ type printer struct {
 func (p *printer) settings(section, path string, values reflect.Value, first, indent string) {
 	for _, o := range table.rows[section] {
 		full := path + "." + o.Key
+		if o.Kind == KindGroup {
+			inner := printer{out: &bytes.Buffer{}, origins: p.origins}
+			inner.settings(o.group(), full, fieldByKey(values, o.Key), indent+"  ", indent+"  ")
+			if inner.out.Len() > 0 {
+				fmt.Fprintf(p.out, "%s%s: # %s\n%s", first, o.Key, origin(p.origins.Of(full)), inner.out)
+				first = indent
+			}
+			continue
+		}
 		text, ok := o.format(fieldByKey(values, o.Key))
 		if o.Secret && !p.origins.Set(full) {
 			text = `""` // what a password variable or file holds is not printed as password
@@ -106,7 +115,7 @@ func (o *Option) format(v reflect.Value) (string, bool) {
 	case v.Kind() == reflect.String:
 		return quoteYAML(v.String()), true
 	case v.Kind() == reflect.Slice:
-		return formatList(v), true
+		return formatList(v), v.Len() > 0 || o.Default != nil
 	case v.Kind() == reflect.Map:
 		texts, ok := v.Interface().(map[string]string)
 		return formatMap(texts), ok && len(texts) > 0

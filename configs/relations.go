@@ -3,6 +3,7 @@ package configs
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -22,6 +23,31 @@ func (l *loader) relate(c *Config) {
 			l.problem(path+".hosts", "several hosts are not supported yet: name one")
 		}
 		l.password(db, path)
+	}
+	l.replacement(&c.Admission)
+	for i := range c.Routes {
+		if r := &c.Routes[i]; r.Name == "" && len(r.SplitBy) > 0 {
+			l.problem(entryAt(sectionRoutes, i)+".split_by", "keeps apart what a name puts together: give the rule a name; without one its requests are told apart by admission.route_key")
+		}
+	}
+}
+
+// replacement judges what stands for a match of the pattern of application names.
+func (l *loader) replacement(a *Admission) {
+	const key = "admission.application_name_replace"
+	if a.ApplicationNameReplace == "" {
+		return
+	}
+	if a.ApplicationNamePattern == "" {
+		l.problem(key, "replaces nothing: admission.application_name_pattern is not set")
+		return
+	}
+	pattern, err := regexp.Compile(a.ApplicationNamePattern)
+	if err != nil {
+		return // told by the pattern's own row
+	}
+	if err := checkReplacement(pattern, a.ApplicationNameReplace); err != nil {
+		l.problem(key, err.Error())
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 type Route struct {
 	Name        string     `koanf:"name"` // empty: none; else distinct
 	Match       RouteMatch `koanf:"match"`
-	SplitBy     []string   `koanf:"split_by"` // of RouteParts; only with a name
+	SplitBy     []string   `koanf:"split_by"` // of the words of admission.route_key; only with a name
 	Weight      int        `koanf:"weight"`
 	OnFull      OnFull     `koanf:"on_full"`
 	RouteLimits `koanf:",squash"`
@@ -28,7 +28,7 @@ type RouteMatch struct {
 	User            []string `koanf:"user"`
 	ApplicationName []string `koanf:"application_name"`
 	ClientAddr      []string `koanf:"client_addr"` // see Addresses
-	QueryClass      []string `koanf:"query_class"` // of QueryClasses
+	QueryClass      []string `koanf:"query_class"` // read, write, maintenance, copy, transaction, session, default
 }
 
 // OnFull says who goes when a request comes to a route whose queue is full.
@@ -41,15 +41,11 @@ const (
 	OnFullDropRandom OnFull = "drop_random"
 )
 
-// RouteParts returns the words of Admission.RouteKey and Route.SplitBy.
-func RouteParts() []string {
-	return []string{"database", "user", "application_name", "client_addr", "query_class"}
-}
-
-// QueryClasses returns the words of RouteMatch.QueryClass.
-func QueryClasses() []string {
-	return []string{"read", "write", "maintenance", "copy", "transaction", "session", "default"}
-}
+// routeParts are the words of Admission.RouteKey and Route.SplitBy, queryClasses those of RouteMatch.QueryClass.
+var (
+	routeParts   = []string{"database", "user", "application_name", "client_addr", "query_class"}
+	queryClasses = []string{"read", "write", "maintenance", "copy", "transaction", "session", "default"}
+)
 
 // unixClients is the word of client_addr for clients on a Unix socket.
 const unixClients = "unix"
@@ -86,11 +82,12 @@ func parseClientAddr(s string) (netip.Prefix, error) {
 	} else if p, err = netip.ParsePrefix(s); err != nil {
 		return p, errors.New(`must be an address or a block of addresses, such as "192.168.1.7", "10.0.0.0/8" or "2001:db8::/32", or the word "unix"`)
 	}
+	if addr := p.Addr(); addr.Is4In6() {
+		p = netip.PrefixFrom(addr.Unmap(), max(0, p.Bits()-96)).Masked()
+		return p, fmt.Errorf("is an IPv4 address in IPv6 form, in which no client is seen: write %q", p)
+	}
 	if masked := p.Masked(); masked != p {
 		return p, fmt.Errorf("has bits set behind its prefix: write %q", masked)
-	}
-	if p.Addr().Is4In6() { // then it has at least 96 bits, or some would be set behind them
-		return p, fmt.Errorf("is an IPv4 address in IPv6 form, in which no client is seen: write %q", netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96))
 	}
 	return p, nil
 }

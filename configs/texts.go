@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"regexp/syntax"
+	"strconv"
 	"strings"
 )
 
@@ -38,6 +40,35 @@ func checkSocketDir(s string) error {
 	}
 	return nil
 }
+
+func checkRegexp(s string) error {
+	_, err := regexp.Compile(s)
+	var bad *syntax.Error
+	if errors.As(err, &bad) {
+		return fmt.Errorf("is not a regular expression in RE2 syntax: %s", bad.Code)
+	}
+	return err
+}
+
+// checkReplacement judges the groups that a replacement names. One that the pattern does not have would be replaced by
+// nothing, which is most often "$1x" where "${1}x" was meant.
+func checkReplacement(pattern *regexp.Regexp, s string) error {
+	for _, m := range groupReference.FindAllStringSubmatch(s, -1) {
+		name := m[1] + m[2] // one of the two; both are empty for $$ and for a dollar sign that begins nothing
+		switch number, err := strconv.Atoi(name); {
+		case m[0] == "$":
+			return errors.New(`has a '$' that begins no group: write $$ for a dollar sign`)
+		case m[0] == "$$", err == nil && number <= pattern.NumSubexp() && strconv.Itoa(number) == name,
+			pattern.SubexpIndex(name) >= 0:
+		default:
+			return fmt.Errorf("names the group %q, which admission.application_name_pattern does not have; a group before other letters is written ${1}", cut(name))
+		}
+	}
+	return nil
+}
+
+// groupReference matches what regexp.Regexp.Expand takes for a group ($1, $name, ${name}: the longest name), $$, and a $ that is neither.
+var groupReference = regexp.MustCompile(`\$(?:\$|([\p{L}\p{Nd}_]+)|\{([\p{L}\p{Nd}_]+)\})?`)
 
 var parameterName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)*$`)
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,7 +13,7 @@ import (
 )
 
 // value judges one value by its row and returns it in the type of the Config field's layer: int64, bool, string, []any of
-// strings, or map[string]any of strings.
+// strings, map[string]any of strings, or (a group) map[string]any of such values.
 func (c *checker) value(o *Option, path string, n *node) (any, bool) {
 	if n.kind == nullNode {
 		c.problem(n.place, "%s has no value: give it one or remove the line", path)
@@ -23,6 +24,8 @@ func (c *checker) value(o *Option, path string, n *node) (any, bool) {
 		return c.strings(o, path, n)
 	case KindMap:
 		return c.texts(o, path, n)
+	case KindGroup:
+		return c.group(o, path, n)
 	}
 	if n.kind != scalarNode {
 		c.problem(n.place, "%s must be %s, not %s", path, o.expects(), n.describe())
@@ -55,9 +58,14 @@ func (o *Option) expects() string {
 	case KindSQLState:
 		return `five of 0-9 and A-Z, such as "53300"`
 	case KindStrings:
+		if o.OneText {
+			return "a text or a list of texts"
+		}
 		return "a list of texts"
 	case KindMap:
 		return "a mapping of names to texts"
+	case KindGroup:
+		return "a mapping of settings"
 	default:
 		return "a text"
 	}
@@ -83,7 +91,7 @@ func (o *Option) scalar(n *node) (any, error) {
 				return v, nil
 			}
 		}
-		return nil, fmt.Errorf("must be %s, not %s; nearest: %q", o.expects(), o.shown(n), nearest(n.text, o.Enum))
+		return nil, o.notAmong(n.text)
 	case KindOctal:
 		if !octalMode.MatchString(n.text) {
 			return nil, fmt.Errorf("must be %s, not %s", o.expects(), o.shown(n))
@@ -194,13 +202,28 @@ func (o *Option) text(s string) error {
 	if strings.ContainsRune(s, 0) {
 		return errors.New("has a NUL byte, which PostgreSQL's protocol and the system's paths cannot carry")
 	}
+	if o.Enum != nil && !slices.Contains(o.Enum, s) {
+		return o.notAmong(s)
+	}
 	if o.check == nil {
 		return nil
 	}
 	return o.check(s)
 }
 
+// notAmong is the error for a word that is none of the row's.
+func (o *Option) notAmong(word string) error {
+	return fmt.Errorf("must be one of %s, not %s; nearest: %q", quoteAll(o.Enum), show(word), nearest(word, o.Enum))
+}
+
 func (c *checker) strings(o *Option, path string, n *node) (any, bool) {
+	if o.OneText && n.kind == scalarNode {
+		v, err := o.oneText(n)
+		if err != nil {
+			c.problem(n.place, "%s %s", path, err)
+		}
+		return []any{v}, err == nil
+	}
 	if n.kind != listNode {
 		c.problem(n.place, "%s must be %s, not %s", path, o.expects(), n.describe())
 		return nil, false
@@ -251,6 +274,15 @@ func (c *checker) texts(o *Option, path string, n *node) (any, bool) {
 		values[e.key] = v
 	}
 	return values, sound
+}
+
+// group judges the settings of a mapping inside an entry. What is sound of them stays.
+func (c *checker) group(o *Option, path string, n *node) (any, bool) {
+	if n.kind != mapNode {
+		c.problem(n.place, "%s must be %s, not %s", path, o.expects(), n.describe())
+		return nil, false
+	}
+	return c.settings(o.group(), path, n), true
 }
 
 // shown returns a value for a message, or its type where the row or the value itself is secret.

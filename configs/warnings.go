@@ -15,6 +15,9 @@ func Warnings(c *Config, o *Origins, hard uint64) []Problem {
 		u := &c.Users[i]
 		w.level(entryAt(sectionUsers, i), c.Effective(nil, u, nil), c.PoolMode(nil, u), u.MaxClients)
 	}
+	for i := range c.Routes {
+		w.route(i)
+	}
 	w.process()
 	if need := DescriptorsNeeded(c); hard > 0 && uint64(need) > hard && o.Set("server.max_clients") {
 		w.warn("server.max_clients", "%s", tooFewDescriptors(c, hard))
@@ -58,6 +61,7 @@ func (w *warner) concerns(level string, keys ...string) bool {
 func (w *warner) level(level string, e Capacity, mode PoolMode, maxClients *int) {
 	w.routeAndPool(level, &e, mode)
 	w.times(level, &e)
+	w.waiters(level, &e)
 	if maxClients != nil && *maxClients > w.config.Server.MaxClients {
 		w.warn(level+".max_clients", "max_clients %d is above server.max_clients %d: the process's limit holds", *maxClients, w.config.Server.MaxClients)
 	}
@@ -89,12 +93,15 @@ func (w *warner) times(level string, e *Capacity) {
 	}
 }
 
+func (w *warner) waiters(level string, e *Capacity) {
+	if at := w.where(level, "max_route_waiters"); at != "" && e.MaxRouteWaiters > e.MaxCheckoutWaiters && w.concerns(level, "max_route_waiters") {
+		w.warn(at, "max_route_waiters %d is above max_checkout_waiters %d: the process's limit holds", e.MaxRouteWaiters, e.MaxCheckoutWaiters)
+	}
+}
+
 // process compares limits of the process.
 func (w *warner) process() {
 	e := &w.config.Capacity
-	if at := w.where(sectionCapacity, "max_route_waiters"); at != "" && e.MaxRouteWaiters > e.MaxCheckoutWaiters {
-		w.warn(at, "max_route_waiters %d is above max_checkout_waiters %d: the process's limit holds", e.MaxRouteWaiters, e.MaxCheckoutWaiters)
-	}
 	buffers := int64(e.MaxClientBufferBytes) + int64(e.MaxBackendBufferBytes)
 	at := firstSet(w.where(sectionServer, "max_buffer_memory"), w.where(sectionCapacity, "max_client_buffer_bytes"), w.where(sectionCapacity, "max_backend_buffer_bytes"))
 	if at != "" && buffers > w.config.Server.MaxBufferMemory {

@@ -210,9 +210,8 @@ func (d *Directory[P, R]) join(pool P, id *Identity, who Tenant) *entry[P, R] {
 		if d.o.Names != nil {
 			who = d.o.Names(pool)
 		}
-		shared := Identity{Rule: -1, RuleID: overflowID, Key: Key{
-			Database: strings.Clone(who.Database), User: strings.Clone(who.User),
-		}}
+		shared := OverflowIdentity(who)
+		shared = shared.clone()
 		p.overflow = &entry[P, R]{pool: p, id: shared, route: d.o.Overflow(pool), shared: &overflow{told: 1}}
 		d.enter(p.overflow)
 	}

@@ -58,6 +58,11 @@ const unnamed = "\x00"
 // overflowID is the RuleID of a pool's overflow route. The text for a rule never begins so.
 const overflowID = unnamed + unnamed
 
+// OverflowIdentity is how the overflow route of a pool is known, by the pool's own database and user.
+func OverflowIdentity(names Tenant) Identity {
+	return Identity{Rule: -1, RuleID: overflowID, Key: Key{Database: names.Database, User: names.User}}
+}
+
 // Overflow tells whether this is a pool's overflow route, as Directory.Each shows it.
 func (id Identity) Overflow() bool { return id.RuleID == overflowID }
 

@@ -51,6 +51,6 @@ var matchOptions = []Option{
 	},
 	{
 		Section: sectionMatch, Key: "query_class", Kind: KindStrings, OneText: true, MaxLen: maxName, MaxItems: len(queryClasses), Enum: queryClasses, Scope: ScopeRoute,
-		Doc: "Kinds of request, told by the first words of its statement. `session`: every request in session mode; `transaction`: begins with BEGIN and shows no statement yet; `default`: a login, and what is none of the others",
+		Doc: "Kinds of request, told by the first words of its statement. `session`: every request in session mode; `transaction`: transaction control with no other statement behind it; `default`: a login, and what is none of the others",
 	},
 }

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"pgkinetic/admission"
+	"pgkinetic/admission/routing"
 )
 
 func TestRoutesFromFile(t *testing.T) {
@@ -60,6 +63,32 @@ func TestRoutesFromEnvironment(t *testing.T) {
 	c, _ = mustLoad(t, path, []string{"PG_KINETIC_ROUTES=[]", "PG_KINETIC_ADMISSION__ROUTE_KEY="}, nil)
 	if c.Routes != nil || len(c.Admission.RouteKey) != 0 {
 		t.Errorf("routes %v, key %v", c.Routes, c.Admission.RouteKey)
+	}
+}
+
+// The words that are accepted are exactly those that package routing knows, and its cut of names is the one warned about.
+func TestWordsAreRoutings(t *testing.T) {
+	var parts routing.Parts
+	for _, word := range routeParts {
+		part, ok := routing.PartNamed(word)
+		if !ok {
+			t.Errorf("no part %q", word)
+		}
+		parts |= part
+	}
+	var classes routing.ClassSet
+	for _, word := range queryClasses {
+		class, ok := routing.ClassNamed(word)
+		if !ok {
+			t.Errorf("no class %q", word)
+		}
+		classes |= class.Set()
+	}
+	if parts != routing.AllParts || classes != routing.AllClasses {
+		t.Errorf("parts %b, classes %b", parts, classes)
+	}
+	if row := table.byKey[sectionRoutes]["weight"]; row.Max > admission.MaxWeight || routing.MaxApplication != maxName {
+		t.Errorf("weights up to %d of %d, names of %d bytes", row.Max, admission.MaxWeight, routing.MaxApplication)
 	}
 }
 

@@ -1,6 +1,9 @@
 package configs
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // maxCombinations bounds the pairs of database and user entries for which one rule is compared with their settings.
 const maxCombinations = 10_000
@@ -21,6 +24,7 @@ type ruleFacts struct {
 func (w *warner) route(i int) {
 	r, level := &w.config.Routes[i], entryAt(sectionRoutes, i)
 	w.pinnedParts(level, r)
+	w.longNames(level, r)
 	for j := range i {
 		if covers(&w.config.Routes[j].Match, &r.Match) {
 			w.warn(level, "%s never matches: %s before it matches all of its requests", level, entryAt(sectionRoutes, j))
@@ -115,6 +119,14 @@ func (w *warner) pinnedParts(level string, r *Route) {
 		if r.Match.pins(part) {
 			w.warn(level+".split_by", "split_by %s keeps nothing apart: match.%s leaves it one value", part, part)
 		}
+	}
+}
+
+// longNames tells a rule whose application names are all longer than any that a request can have.
+func (w *warner) longNames(level string, r *Route) {
+	names := r.Match.ApplicationName
+	if len(names) > 0 && !slices.ContainsFunc(names, func(p string) bool { return len(p)-strings.Count(p, "*") <= maxName }) {
+		w.warn(level+".match.application_name", "%s never matches: application names are cut to %d bytes, as in PostgreSQL", level, maxName)
 	}
 }
 

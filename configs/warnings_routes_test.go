@@ -39,6 +39,10 @@ func TestRouteWarnings(t *testing.T) {
 	f("routes:\n- name: a\n  on_full: drop_oldest\n  max_route_waiters: 0\n", "w.yaml:3:12: on_full drop_oldest drops nobody")
 	f("routes:\n- name: a\n  on_full: drop_random\ncapacity: {max_route_waiters: 0}\n", "w.yaml:3:12: on_full drop_random drops nobody")
 	f("routes:\n- name: a\n  on_full: drop_random\n")
+	// names longer than any that PostgreSQL keeps
+	f("routes:\n- match: {application_name: "+strings.Repeat("x", 64)+"}\n", "w.yaml:2:29: routes[0] never matches: application names are cut to 63 bytes")
+	f("routes:\n- match: {application_name: [" + strings.Repeat("x", 64) + ", y]}\n")
+	f("routes:\n- match: {application_name: " + strings.Repeat("x", 63) + "*}\n")
 	// a database that nobody can ask for
 	f("databases: [{name: a}]\nroutes:\n- match: {database: b*}\n", "w.yaml:3:21: routes[0] never matches: no entry of databases is for any of its names")
 	f("databases: [{name: a}, {name: \"*\"}]\nroutes:\n- match: {database: b*}\n")

@@ -27,6 +27,7 @@ package engine
 
 import (
 	"pgkinetic/admission"
+	"pgkinetic/configs"
 	"pgkinetic/engine/reactor"
 	"pgkinetic/engine/session"
 	"pgkinetic/protocol"
@@ -83,12 +84,17 @@ type client struct {
 	out    reactor.Chain
 	timer  reaper.Timer
 	w      *worker
-	up     *userPool // pool and effective limits; nil before login
+	up     *userPool         // nil before login
+	limits *configs.Capacity // those that hold for it now; nil before login
+	route  *route            // of its present or last request; nil before the first
 	srv    *server
 	waiter *admission.Waiter
 	prof   *session.Profile
 	judge  *session.Judge // only until logged in
 	scan   *streamScanner // only while a large Query or Parse passes through
+
+	choices    []choice // by class, of the present generation
+	generation uint32   // of the settings that choices were made under
 
 	rest       int64 // bytes of a large message that are still to come
 	since      int64 // when the present state or the present silence began
@@ -174,7 +180,7 @@ func (c *client) maxIn() int {
 	if c.up == nil {
 		return protocol.SmallMessage
 	}
-	return c.up.limits.MaxClientBufferBytes
+	return c.limits.MaxClientBufferBytes
 }
 
 // onReadable reads until the socket is drained, the budget of this event is

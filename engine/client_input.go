@@ -57,6 +57,7 @@ func (c *client) consume(p []byte) int {
 		if n < size && size <= protocol.SmallMessage {
 			break
 		}
+		c.w.ahead = p[i+n:]
 		switch c.dispose(typ, p[i:i+n], size) {
 		case take:
 			i += n
@@ -191,14 +192,22 @@ func (c *client) offer(typ byte, m []byte, size int) disposition {
 		c.held = true
 		return stop
 	}
-	look := c.inspect(typ, m, size)
-	if look.refused != nil {
-		return c.refuseInPlace(look.refused)
+	l := c.inspect(typ, m, size)
+	if l.refused != nil {
+		return c.refuseInPlace(l.refused)
 	}
+	return c.pass(typ, m, &l)
+}
+
+// pass gives a message that inspect has seen to the backend, as far as the
+// tracker allows.
+func (c *client) pass(typ byte, m []byte, l *look) disposition {
+	s := c.srv
+	t := &s.tracker
 	if c.strange {
-		c.dropStranger(typ, &look)
+		c.dropStranger(typ, l)
 	}
-	v := t.Offer(typ, look.mayCopy)
+	v := t.Offer(typ, l.mayCopy)
 	switch v {
 	case protocol.Hold, protocol.Full:
 		c.scan = nil
@@ -208,7 +217,7 @@ func (c *client) offer(typ byte, m []byte, size int) disposition {
 		c.scan = nil
 		return drop
 	}
-	c.note(typ, m, &look)
+	c.note(typ, m, l)
 	s.fresh = false
 	if s.cycleAt == 0 {
 		s.beginCycle(c.w.now())
@@ -242,6 +251,7 @@ func (c *client) mustYield(t *protocol.Tracker) bool {
 // look is what a message shows about itself.
 type look struct {
 	flags   sqllex.Flags
+	class   sqllex.Class
 	refused *protocol.ErrorFields
 	mayCopy bool
 	named   bool // a Parse with a statement name
@@ -256,22 +266,19 @@ func (c *client) inspect(typ byte, m []byte, size int) (l look) {
 	switch typ {
 	case protocol.FrontendQuery:
 		if whole {
-			l.flags = sqllex.Scan(body[:max(len(body)-1, 0)]).Flags
-			l.mayCopy = l.flags&sqllex.CopyFromStdin != 0
+			l.text(body[:max(len(body)-1, 0)])
 		} else {
-			c.startScan(body, 0)
-			l.mayCopy = true
+			l.part(c.startScan(body, 0))
 		}
 	case protocol.FrontendParse:
 		name, sql, ok := protocol.ParseMessage(body)
 		l.named = !ok || len(name) > 0
 		if whole && ok {
-			l.flags = sqllex.Scan(sql).Flags
+			l.text(sql)
 		} else {
-			c.startScan(body, 1)
+			l.part(c.startScan(body, 1))
 			l.flags = sqllex.CopyFromStdin
 		}
-		l.mayCopy = l.flags&sqllex.CopyFromStdin != 0
 	case protocol.FrontendExecute:
 		portal, ok := protocol.ExecutePortal(body)
 		l.mayCopy = !ok || c.marks.Execute(portal)
@@ -282,10 +289,24 @@ func (c *client) inspect(typ byte, m []byte, size int) (l look) {
 	return l
 }
 
-func (c *client) startScan(body []byte, skip int) {
+// text notes what a whole statement text shows.
+func (l *look) text(sql []byte) {
+	r := sqllex.Scan(sql)
+	l.flags, l.class = r.Flags, r.Class
+	l.mayCopy = r.Flags&sqllex.CopyFromStdin != 0
+}
+
+// part notes what the beginning of a text shows whose rest is still to come.
+func (l *look) part(s *streamScanner) {
+	l.class = s.lex.Class()
+	l.mayCopy = true
+}
+
+func (c *client) startScan(body []byte, skip int) *streamScanner {
 	c.scan = &streamScanner{skip: skip}
 	c.scan.lex.Reset()
 	c.scan.feed(body)
+	return c.scan
 }
 
 // sessionFlags are the statements that leave state on a backend which another

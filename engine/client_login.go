@@ -7,7 +7,7 @@ package engine
 import (
 	"errors"
 
-	"pgkinetic/admission"
+	"pgkinetic/admission/routing"
 	"pgkinetic/backend"
 	"pgkinetic/engine/session"
 	"pgkinetic/protocol"
@@ -59,21 +59,19 @@ func (c *client) decide() (ready bool, err error) {
 
 // requestLogin waits for a backend like a request of class default.
 func (c *client) requestLogin() {
-	w, p := c.w, c.up.pool
-	if e := p.unavailable(w.now()); e != nil {
+	w := c.w
+	if e := c.up.pool.unavailable(w.now()); e != nil {
 		c.fatal(reasonConnectFailed, e)
 		return
 	}
-	if place := p.route.TryRun(w.id); place != nil {
+	c.choose(routing.ClassDefault)
+	if place := c.route.adm.TryRun(w.id); place != nil {
 		c.setState(clientLoginWait)
 		place.Owner.(*server).link(c)
 		return
 	}
-	switch c.enter(clientLoginWait) {
-	case admission.RouteFull, admission.RouteDead:
-		c.fatal(reasonOverload, p.overloadError("route queue full"))
-	case admission.ProcessFull:
-		c.fatal(reasonOverload, w.eng.processFull(p))
+	if e := c.enter(clientLoginWait); e != nil {
+		c.fatal(reasonOverload, e)
 	}
 }
 
@@ -128,6 +126,8 @@ func (c *client) loggedIn() {
 			"client", c.id, "setting", name)
 	})
 	c.judge = nil
+	c.forgetChoices() // its name was not judged yet
+	_, c.limits = c.identify(w.eng.settings.Load(), routing.ClassDefault)
 	c.secret.fill()
 	w.slots.register(c)
 	buf := protocol.AppendAuthenticationOk(w.answer[:0])
@@ -139,7 +139,7 @@ func (c *client) loggedIn() {
 	w.stats.clientLogins.inc()
 	if w.eng.cfg.Log.Connections {
 		application, _ := c.prof.Get("application_name")
-		w.log.Info("client connected", "client", c.id, "database", c.up.pool.key.database, "user", c.up.user,
+		w.log.Info("client connected", "client", c.id, "database", c.up.pool.key.database, "user", c.up.tenant.User,
 			"application", application)
 	}
 	c.armTimer()

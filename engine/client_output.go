@@ -9,7 +9,7 @@ import (
 )
 
 // localAnswerMax bounds one locally made answer (an error with detail and hint).
-const localAnswerMax = 1024
+const localAnswerMax = 2048
 
 // send writes p to the client; what the socket does not take is kept in out. A
 // failed write marks the client: the caller's walk ends normally and settle or
@@ -72,7 +72,7 @@ const drainQuantum = 64 << 10
 // outputHigh: so much waits for the client that it gets no new checkout and no
 // locally made answers.
 func (c *client) outputHigh() bool {
-	return c.out.Len() > 0 && c.out.Len() > c.up.limits.MaxBackendBufferBytes/2-localAnswerMax
+	return c.out.Len() > 0 && c.out.Len() > c.limits.MaxBackendBufferBytes/2-localAnswerMax
 }
 
 // sendError writes an ErrorResponse made here.
@@ -126,7 +126,7 @@ func (c *client) logRefused(e *protocol.ErrorFields) {
 	}
 	database, user := "", ""
 	if c.up != nil {
-		database, user = c.up.pool.key.database, c.up.user
+		database, user = c.up.pool.key.database, c.up.tenant.User
 	}
 	c.w.log.Info("login refused", "client", c.id, "database", database, "user", user,
 		"cause", c.reason.String(), "sqlstate", e.Code, "message", e.Message)

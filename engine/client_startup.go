@@ -114,6 +114,7 @@ func (c *client) startup(st *protocol.Startup) {
 		}
 	}
 	c.up = up
+	c.limits = w.eng.registry.limitsOf(w.eng.settings.Load(), up, -1)
 	c.beginLogin(st.Params)
 }
 

@@ -8,6 +8,8 @@
 //	server*.go      a server's states, its answers, opening and closing
 //	link.go         where the two meet and part
 //	request.go      asking admission; refusals
+//	routes.go classes.go  which route a request belongs to
+//	settings.go     what may change while it runs
 //	recovery.go     a client left while its backend was busy
 //	cancel.go       CancelRequest
 //	timeouts.go     every clock
@@ -34,7 +36,8 @@ import (
 
 // Engine is one running pooler.
 type Engine struct {
-	cfg      *configs.Config
+	cfg      *configs.Config // as at the start: what cannot change while it runs
+	settings atomic.Pointer[settings]
 	log      *slog.Logger
 	adm      *admission.Controller
 	workers  []*worker
@@ -74,12 +77,13 @@ func New(cfg *configs.Config, log *slog.Logger) (*Engine, error) {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails on Linux
 	e.instance = binary.BigEndian.Uint64(b[:])
+	e.settings.Store(newSettings(1, cfg))
 	e.clientCap.max = int64(cfg.Server.MaxClients)
 	e.adm = admission.New(admission.Options{
 		Loops: loops, FIFOSlack: int64(cfg.Admission.FifoSlackMs) * ms,
 		MaxWaiters: cfg.Capacity.MaxCheckoutWaiters, MaxConnectsPerHost: cfg.Admission.MaxConnectsPerHost,
 	})
-	e.registry = newRegistry(e)
+	e.registry = newRegistry(e, loops)
 	if err := e.makeWorkers(loops); err != nil {
 		e.release()
 		return nil, err

@@ -4,7 +4,6 @@ package engine
 
 import (
 	"fmt"
-	"strconv"
 
 	"pgkinetic/protocol"
 )
@@ -91,15 +90,4 @@ func violationError(typ byte, err error) *protocol.ErrorFields {
 
 func loginError(code, message string) *protocol.ErrorFields {
 	return &protocol.ErrorFields{Severity: "FATAL", Code: code, Message: message}
-}
-
-// overloadError is the refusal of a request that finds no room. what names what
-// was full; detail carries the figures.
-func (p *pool) overloadError(what string) *protocol.ErrorFields {
-	return &protocol.ErrorFields{
-		Severity: "ERROR", Code: p.limits.OverloadErrorCode,
-		Message: "pg-kinetic: " + what,
-		Detail:  p.routeDetail(),
-		Hint:    "retry after " + strconv.Itoa(p.retryAfterMs()) + " ms",
-	}
 }

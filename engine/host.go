@@ -79,7 +79,7 @@ func (h *host) resolve(s *server) {
 	look := &lookup{srv: s}
 	look.msg.Kind, look.msg.Ref = msgResolved, look
 	w := s.w
-	timeout := time.Duration(s.pool.limits.ConnectTimeoutMs) * time.Millisecond
+	timeout := time.Duration(s.pool.limits.Load().ConnectTimeoutMs) * time.Millisecond
 	go func() { // waits for bytes, so it takes no helper's token
 		ctx, stop := context.WithTimeout(context.Background(), timeout)
 		defer stop()

@@ -14,7 +14,7 @@ import (
 func TestRouteQueueFull(t *testing.T) {
 	t.Parallel()
 	e, address := start(t, pgtest.Shared(t), "--capacity.max-route-in-flight=1", "--capacity.max-route-waiters=1",
-		"--capacity.overload-error-code=53400")
+		"--capacity.overload-error-code=53400", "--admission.route-key=database,user")
 	hold, first, c := holder(t, address), login(t, address), login(t, address)
 	queue(t, e, first, "select 'first'")
 

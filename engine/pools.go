@@ -11,12 +11,12 @@ package engine
 import (
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
 
 	"pgkinetic/admission"
+	"pgkinetic/admission/routing"
 	"pgkinetic/backend"
 	"pgkinetic/configs"
 	"pgkinetic/engine/session"
@@ -46,8 +46,8 @@ func modeOf(m configs.PoolMode) poolMode {
 const beginFlags = sqllex.Begin
 
 type poolKey struct {
-	entry          *configs.Database
-	database, user string
+	entry          string // name of the database entry
+	database, user string // as PostgreSQL knows them
 	mode           poolMode
 }
 
@@ -57,8 +57,7 @@ type pool struct {
 	mode        poolMode
 	host        *host
 	adm         *admission.Pool
-	route       *admission.Route
-	limits      *configs.Capacity // for a client of the pool's own user
+	limits      atomic.Pointer[configs.Capacity] // for a client of the pool's own user, on no particular route
 	loginConfig backend.LoginConfig
 	logins      backend.LoginState
 	verdicts    session.Verdicts
@@ -66,18 +65,18 @@ type pool struct {
 	clean       []byte                           // the Query that cleans a dirty server
 	cleanAll    bool                             // clean is DISCARD ALL
 	resetAlways bool
-	drainRate   atomic.Int64 // requests served per second, for the hint of a refusal
-	rateAt      atomic.Int64
-	served      atomic.Int64
 	clients     atomic.Int64 // those that found it and are not gone; it rises under the registry's mutex only
 }
 
-// userPool is a pool as one client user sees it.
+// userPool is a pool as the clients see it that logged in to one database as one
+// user.
 type userPool struct {
 	pool    *pool
-	limits  *configs.Capacity
-	user    string
+	tenant  routing.Tenant
 	clients []*clientCap // caps that a client of it counts in
+
+	generation uint32                    // of limits; these two under the registry's mutex
+	limits     map[int]*configs.Capacity // by the index of the rule, -1 for none
 }
 
 // clientCap bounds logged-in clients (max_clients of process, database, user).
@@ -95,8 +94,8 @@ func (k *clientCap) take() bool {
 }
 
 type userPoolKey struct {
-	pool *pool
-	user string
+	pool   *pool
+	tenant routing.Tenant
 }
 
 type registry struct {
@@ -105,20 +104,30 @@ type registry struct {
 	hosts   map[configs.Host]*host
 	pools   map[poolKey]*pool
 	users   map[userPoolKey]*userPool
-	dbCaps  map[*configs.Database]*admission.Cap
+	dbCaps  map[string]*admission.Cap
 	usrCaps map[string]*admission.Cap
-	dbCli   map[*configs.Database]*clientCap
+	dbCli   map[string]*clientCap
 	usrCli  map[string]*clientCap
 	all     atomic.Pointer[[]*pool] // for sweeps, in order of creation
+	routes  *routing.Directory[*pool, *route]
+	stats   *statsTable
 }
 
-func newRegistry(e *Engine) *registry {
+func newRegistry(e *Engine, loops int) *registry {
 	r := &registry{
 		eng: e, hosts: map[configs.Host]*host{}, pools: map[poolKey]*pool{}, users: map[userPoolKey]*userPool{},
-		dbCaps: map[*configs.Database]*admission.Cap{}, usrCaps: map[string]*admission.Cap{},
-		dbCli: map[*configs.Database]*clientCap{}, usrCli: map[string]*clientCap{},
+		dbCaps: map[string]*admission.Cap{}, usrCaps: map[string]*admission.Cap{},
+		dbCli: map[string]*clientCap{}, usrCli: map[string]*clientCap{},
 	}
 	r.all.Store(&[]*pool{})
+	r.stats = newStatsTable(loops)
+	r.routes = routing.NewDirectory(routing.DirectoryOptions[*pool, *route]{
+		Max: e.settings.Load().cfg.Admission.MaxRoutes, MaxPerPool: admission.MaxRoutes - 1,
+		Make: r.newRoute, Overflow: r.newOverflow, Names: (*pool).names,
+		Weigh:  func(rt *route, weight int) { rt.adm.SetWeight(weight) },
+		Forget: func(rt *route) bool { return !rt.adm.Counts().Paused && rt.adm.Forget() },
+		Gone:   r.forgotten,
+	})
 	return r
 }
 
@@ -126,7 +135,7 @@ func newRegistry(e *Engine) *registry {
 // in pool.clients from then on; nil with an error for the client when there is
 // none to be had.
 func (r *registry) find(database, user string) (*userPool, closeReason, *protocol.ErrorFields) {
-	cfg := r.eng.cfg
+	cfg := r.eng.settings.Load().cfg
 	entry := cfg.Database(database)
 	if entry == nil {
 		return nil, reasonLoginRefused, loginError(protocol.CodeInvalidCatalogName,
@@ -136,7 +145,7 @@ func (r *registry) find(database, user string) (*userPool, closeReason, *protoco
 	defer r.mu.Unlock()
 	usr := cfg.User(user)
 	key := poolKey{
-		entry: entry, database: entry.ServerDatabase(database), user: entry.ServerUser(user),
+		entry: entry.Name, database: entry.ServerDatabase(database), user: entry.ServerUser(user),
 		mode: modeOf(cfg.PoolMode(entry, usr)),
 	}
 	p := r.pools[key]
@@ -145,14 +154,13 @@ func (r *registry) find(database, user string) (*userPool, closeReason, *protoco
 			e := loginError(protocol.CodeTooManyConnections, fmt.Sprintf("too many pools (max_pools = %d)", cfg.Server.MaxPools))
 			return nil, reasonTooManyPools, e
 		}
-		p = r.newPool(key)
+		p = r.newPool(key, entry)
 	}
 	p.clients.Add(1)
-	uk := userPoolKey{p, user}
+	uk := userPoolKey{p, routing.Tenant{Database: database, User: user}}
 	up := r.users[uk]
 	if up == nil {
-		limits := cfg.Effective(entry, usr, nil)
-		up = &userPool{pool: p, limits: &limits, user: user, clients: r.clientCaps(entry, usr)}
+		up = &userPool{pool: p, tenant: uk.tenant, clients: r.clientCaps(entry, usr)}
 		if len(r.users) < maxUserPools {
 			r.users[uk] = up
 		}
@@ -165,7 +173,7 @@ func (r *registry) find(database, user string) (*userPool, closeReason, *protoco
 // even exist, do not use up max_pools for ever.
 func (r *registry) dropUnused() (dropped bool) {
 	for key, p := range r.pools {
-		if p.clients.Load() == 0 && r.eng.adm.Drop(p.adm) {
+		if p.clients.Load() == 0 && r.routes.DropPool(p) && r.eng.adm.Drop(p.adm) {
 			delete(r.pools, key)
 			dropped = true
 		}
@@ -179,13 +187,26 @@ func (r *registry) dropUnused() (dropped bool) {
 	return true
 }
 
+// limitsOf gives the limits of a client of up on the routes of a rule.
+func (r *registry) limitsOf(s *settings, up *userPool, rule int) *configs.Capacity {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if up.generation != s.generation || up.limits == nil {
+		up.generation, up.limits = s.generation, map[int]*configs.Capacity{}
+	}
+	return cached(up.limits, rule, func() *configs.Capacity {
+		limits := s.cfg.Effective(s.entry(up.pool), s.cfg.User(up.tenant.User), s.rule(rule))
+		return &limits
+	})
+}
+
 // maxUserPools bounds the shared views; beyond it a client gets one of its own.
 const maxUserPools = 10000
 
 func (r *registry) clientCaps(d *configs.Database, u *configs.User) []*clientCap {
 	caps := []*clientCap{&r.eng.clientCap}
 	if d.MaxClients != nil {
-		caps = append(caps, cached(r.dbCli, d, func() *clientCap { return &clientCap{max: int64(*d.MaxClients)} }))
+		caps = append(caps, cached(r.dbCli, d.Name, func() *clientCap { return &clientCap{max: int64(*d.MaxClients)} }))
 	}
 	if u != nil && u.MaxClients != nil {
 		caps = append(caps, cached(r.usrCli, u.Name, func() *clientCap { return &clientCap{max: int64(*u.MaxClients)} }))
@@ -202,9 +223,8 @@ func cached[K comparable, V any](m map[K]*V, k K, make func() *V) *V {
 	return v
 }
 
-func (r *registry) newPool(key poolKey) *pool {
-	cfg, adm := r.eng.cfg, r.eng.adm
-	entry := key.entry
+func (r *registry) newPool(key poolKey, entry *configs.Database) *pool {
+	cfg, adm := r.eng.settings.Load().cfg, r.eng.adm
 	poolUser := cfg.User(key.user)
 	limits := cfg.Effective(entry, poolUser, nil)
 	h := cached(r.hosts, entry.Host(), func() *host {
@@ -212,18 +232,16 @@ func (r *registry) newPool(key poolKey) *pool {
 	})
 	o := admission.PoolOptions{Host: h.adm, MaxSize: min(limits.PoolMaxSize, cfg.Capacity.MaxBackends)}
 	if entry.MaxBackends != nil {
-		o.Database = cached(r.dbCaps, entry, func() *admission.Cap { return adm.NewCap("database "+entry.Name, *entry.MaxBackends) })
+		o.Database = cached(r.dbCaps, entry.Name, func() *admission.Cap { return adm.NewCap("database "+entry.Name, *entry.MaxBackends) })
 	}
 	if poolUser != nil && poolUser.MaxBackends != nil {
 		o.User = cached(r.usrCaps, poolUser.Name, func() *admission.Cap { return adm.NewCap("user "+poolUser.Name, *poolUser.MaxBackends) })
 	}
 	p := &pool{
-		key: key, entry: entry, mode: key.mode, host: h, limits: &limits, adm: adm.NewPool(o),
+		key: key, entry: entry, mode: key.mode, host: h, adm: adm.NewPool(o),
 		loginConfig: loginConfig(entry, key),
 	}
-	p.route = p.adm.NewRoute(admission.RouteOptions{
-		MaxInFlight: limits.MaxRouteInFlight, MaxWaiters: limits.MaxRouteWaiters, Weight: 1,
-	})
+	p.limits.Store(&limits)
 	p.setReset(limits.ResetQuery)
 	p.adm.Owner = p
 	r.pools[key] = p
@@ -299,7 +317,8 @@ func (p *pool) unavailable(now int64) *protocol.ErrorFields {
 
 // failLimit is how long a request waits for a host that does not answer.
 func (p *pool) failLimit() int64 {
-	return int64(min(p.limits.CheckoutTimeoutMs, p.limits.ConnectTimeoutMs)) * ms
+	l := p.limits.Load()
+	return int64(min(l.CheckoutTimeoutMs, l.ConnectTimeoutMs)) * ms
 }
 
 // checkoutLimitMs is how long a request waits: the checkout time-out, less while
@@ -312,72 +331,17 @@ func (p *pool) checkoutLimitMs(l *configs.Capacity) int64 {
 	return n
 }
 
-// checkoutError words the end of a wait, and tells as what it counts for a login.
-func (p *pool) checkoutError(waited int64, connecting bool) (closeReason, *protocol.ErrorFields) {
-	if cause := p.host.state.Cause(); cause != nil && p.live() == 0 {
-		e := backend.AnswerOf(cause)
-		e.Severity = "ERROR"
-		return reasonConnectFailed, &e
-	}
-	if connecting && p.live() == 0 {
-		return reasonConnectTimeout, &protocol.ErrorFields{
-			Severity: "ERROR", Code: protocol.CodeConnectionFailure,
-			Message: fmt.Sprintf("no connection to PostgreSQL at %s after %d ms", p.host.name, waited/ms),
-		}
-	}
-	return reasonOverload, p.overloadError(fmt.Sprintf("checkout timed out after %d ms; %s", waited/ms, p.poolFigures()))
-}
-
-// routeDetail gives the figures of the pool's route.
-func (p *pool) routeDetail() string {
-	r := p.route.Counts()
-	return fmt.Sprintf("route %s/%s: %d of %d in flight, %d of %d waiting; %s",
-		p.key.database, p.key.user, r.InFlight, r.Limit, r.Waiting, r.MaxWaiters, p.poolFigures())
-}
-
-// poolFigures names the pool and says how full it is.
-func (p *pool) poolFigures() string {
+// figures names the pool and says how full it is.
+func (p *pool) figures() string {
 	a := p.adm.Counts()
 	return fmt.Sprintf("pool %s/%s: %d of %d backends, %d in use, %d waiting",
-		p.key.database, p.key.user, a.Size, a.Max, a.Used, p.route.Counts().Waiting)
-}
-
-// retryAfterMs estimates when a retry may find room: the queue before it divided
-// by the rate at which the pool serves, with a jitter of a quarter.
-func (p *pool) retryAfterMs() int {
-	waiting := p.route.Counts().Waiting
-	rate := max(p.drainRate.Load(), 1)
-	est := min(max((int64(waiting)+1)*1000/rate, 10), int64(p.limits.CheckoutTimeoutMs))
-	return int(est + rand.Int64N(est/4+1))
+		p.key.database, p.key.user, a.Size, a.Max, a.Used, a.Waiting)
 }
 
 // live is the number of backends that are connected.
 func (p *pool) live() int {
 	c := p.adm.Counts()
 	return c.Size - c.Connecting - c.Closing
-}
-
-// rateTau is how far back the served rate looks.
-const rateTau = 5
-
-// measureRate keeps the rate at which the pool serves; called by each worker's
-// sweep, it counts once a second.
-func (p *pool) measureRate(now int64) {
-	last := p.rateAt.Load()
-	if now-last < 900*ms || !p.rateAt.CompareAndSwap(last, now) {
-		return
-	}
-	served := int64(p.route.Count(admission.Admitted))
-	rate := (served - p.served.Swap(served)) * 1000 * ms / (now - last)
-	old := p.drainRate.Load()
-	p.drainRate.Store(old + (rate-old)/rateTau + 1)
-}
-
-// processFull is the refusal of a request that finds the process's queue full.
-func (e *Engine) processFull(p *pool) *protocol.ErrorFields {
-	f := p.overloadError("process queue full")
-	f.Detail = fmt.Sprintf("process: %d waiting of %d; %s", e.adm.Waiting(), e.cfg.Capacity.MaxCheckoutWaiters, f.Detail)
-	return f
 }
 
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

@@ -46,7 +46,7 @@ func (s *server) startRecovery() {
 	if s.applied.Pending() {
 		s.applied.Uncertain()
 	}
-	s.until = now + int64(s.pool.limits.RecoveryTimeoutMs)*ms
+	s.until = now + int64(s.pool.limits.Load().RecoveryTimeoutMs)*ms
 	s.restSwal = true
 	s.tracker.Orphan()
 	s.w.answer = s.tracker.Recover(s.w.answer[:0])

@@ -12,58 +12,72 @@ import (
 
 // request is dispose for the first message of a client that owns no backend.
 func (c *client) request(typ byte, m []byte, size int) disposition {
-	w, p := c.w, c.up.pool
-	if p.mode == modeStatement {
-		if l := c.inspect(typ, m, size); l.refused != nil {
-			c.scan = nil
-			return c.refuse(typ, l.refused)
-		}
+	w := c.w
+	l := c.inspect(typ, m, size)
+	if l.refused != nil {
 		c.scan = nil
+		return c.refuse(typ, l.refused)
 	}
 	if w.eng.draining.Load() {
 		c.fatal(reasonDraining, errShutdown)
 		return gone
 	}
-	if place := p.route.TryRun(w.id); place != nil {
+	c.choose(c.classOf(typ, &l))
+	if place := c.route.adm.TryRun(w.id); place != nil {
 		place.Owner.(*server).link(c)
-		return c.offer(typ, m, size)
+		return c.begin(typ, m, &l)
 	}
-	if e := p.unavailable(w.now()); e != nil {
+	c.scan = nil // it is looked at again when its turn has come
+	if e := c.up.pool.unavailable(w.now()); e != nil {
 		return c.refuse(typ, e)
 	}
-	switch c.enter(clientWaiting) {
-	case admission.RouteFull, admission.RouteDead:
+	if e := c.enter(clientWaiting); e != nil {
 		c.setState(clientIdle)
-		return c.refuse(typ, p.overloadError("route queue full"))
-	case admission.ProcessFull:
-		c.setState(clientIdle)
-		return c.refuse(typ, w.eng.processFull(p))
+		return c.refuse(typ, e)
 	}
 	c.held = true
 	return stop
 }
 
-// enter puts c into its route's queue, in state to (waiting or login wait). The
-// caller undoes the state when the verdict is not Pending.
-func (c *client) enter(to clientState) admission.Verdict {
+// begin is offer for the first message of a request that has just been given a
+// backend, which inspect has seen already.
+func (c *client) begin(typ byte, m []byte, l *look) disposition {
+	if c.srv.await {
+		c.scan = nil
+		c.held = true
+		return stop
+	}
+	return c.pass(typ, m, l)
+}
+
+// enter puts c into its route's queue, in state to (waiting or login wait), or
+// tells why not; the caller then undoes the state.
+func (c *client) enter(to clientState) *protocol.ErrorFields {
 	w := c.w
 	c.setState(to)
 	wt := w.adm.NewWaiter(w.id)
 	wt.Owner = c
 	c.waiter = wt
-	v := c.up.pool.route.Enter(w.id, w.now(), wt)
-	if v != admission.Pending {
-		c.waiter = nil
-		w.adm.FreeWaiter(wt)
-		return v
+	v := c.route.adm.Enter(w.id, w.now(), wt)
+	for v == admission.RouteDead {
+		c.chooseAnew()
+		v = c.route.adm.Enter(w.id, w.now(), wt)
 	}
-	c.armTimer()
-	return v
+	if v == admission.Pending {
+		c.armTimer()
+		return nil
+	}
+	c.waiter = nil
+	w.adm.FreeWaiter(wt)
+	if v == admission.ProcessFull {
+		return c.processFull()
+	}
+	return c.overloaded("route queue full")
 }
 
 // granted: admission gives c the server s; both are on this loop.
 func (c *client) granted(s *server) {
-	c.waiter = nil
+	c.endWait()
 	s.link(c)
 	c.w.later(c)
 	if !s.sock.Alive() { // its move to this loop has failed: c asks anew
@@ -124,33 +138,44 @@ func (c *client) refuseInPlace(e *protocol.ErrorFields) disposition {
 // leave takes a waiting client out of its queue without an answer.
 func (c *client) leave(o admission.Outcome) {
 	if wt := c.waiter; wt != nil {
-		c.waiter = nil
+		c.endWait()
 		c.w.adm.Leave(c.w.id, c.w.now(), wt, o)
 	}
+}
+
+// endWait notes how long c has waited, and for what.
+func (c *client) endWait() {
+	c.route.stats.waited(c.w.id, c.waiter.Spent(c.w.now()))
+	c.waiter = nil
 }
 
 // shed: the client's place in the queue was taken by a newcomer (on_full), or
 // the queue is being drained.
 func (c *client) shed(o admission.Outcome) {
-	c.waiter = nil
+	c.endWait()
 	if o == admission.Drained {
 		c.fatal(reasonDraining, errShutdown)
 		return
 	}
-	p := c.up.pool
-	c.refuseHeld(reasonOverload, p.overloadError("shed from the route queue"))
+	c.refuseHeld(reasonOverload, c.overloaded("shed from the route queue"))
 }
 
 // checkoutExpired: the wait has reached its limit. What is told depends on what
 // was waited for: a place in a busy pool, or a PostgreSQL that does not answer.
 func (c *client) checkoutExpired() {
 	wt := c.waiter
-	p := c.up.pool
 	_, connecting := wt.Connecting()
-	reason, e := p.checkoutError(c.w.now()-wt.Since, connecting)
+	reason, e := c.checkoutError(c.w.now()-wt.Since, connecting)
 	c.leave(admission.TimedOut)
 	c.w.stats.timeouts[timeoutCheckout].inc()
 	c.refuseHeld(reason, e)
+}
+
+// pauseExpired: c has waited for pause_timeout_ms while admission was paused.
+func (c *client) pauseExpired() {
+	e := c.pauseError(c.w.now() - c.waiter.Since)
+	c.leave(admission.TimedOut)
+	c.refuseHeld(reasonOverload, e)
 }
 
 // cancelWaiting: a CancelRequest for a client that waits.

@@ -195,7 +195,7 @@ func (s *server) room() int {
 	if s.client == nil {
 		return readBudget
 	}
-	return s.client.up.limits.MaxBackendBufferBytes - s.client.out.Len() - s.in.Len()
+	return s.client.limits.MaxBackendBufferBytes - s.client.out.Len() - s.in.Len()
 }
 
 // send writes p to PostgreSQL; what the socket does not take is kept in out.

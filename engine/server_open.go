@@ -31,7 +31,7 @@ func (s *server) open() {
 		s.openFailed(reasonServerRefused, cause)
 		return
 	}
-	s.until = now + int64(s.pool.limits.ConnectTimeoutMs)*ms
+	s.until = now + int64(s.pool.limits.Load().ConnectTimeoutMs)*ms
 	s.w.loop.Wheel().Schedule(&s.timer, s.until)
 	s.pool.host.resolve(s)
 }
@@ -199,7 +199,7 @@ func (s *server) opened() {
 	w.loop.Wheel().Cancel(&s.timer)
 	s.login = nil
 	s.idleAt = now
-	s.endAt = lifetimeEnd(now, s.pool.limits.PoolMaxLifetimeMs)
+	s.endAt = lifetimeEnd(now, s.pool.limits.Load().PoolMaxLifetimeMs)
 	s.pool.host.state.Succeeded(now)
 	s.pool.logins.Succeeded()
 	s.pool.learn(s.params)

@@ -56,7 +56,7 @@ type Stats struct {
 }
 
 var timeoutNames = [timeoutKinds]string{
-	"checkout", "query", "transaction", "idle_client", "idle_transaction", "client_write", "client_stall",
+	"checkout", "pause", "query", "transaction", "idle_client", "idle_transaction", "client_write", "client_stall",
 	"login", "connect", "recovery",
 }
 

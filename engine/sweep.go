@@ -35,7 +35,6 @@ const sweepInterval = 1000 * ms
 // a bounded number per sweep, so that a whole pool does not end at once.
 func (w *worker) sweepIdle(now int64) {
 	for _, p := range *w.eng.registry.all.Load() {
-		p.measureRate(now)
 		budget := sweepBudget
 		for budget > 0 {
 			s, r := w.sweepVictim(p, now)
@@ -52,12 +51,13 @@ const sweepBudget = 8
 
 // sweepVictim finds an idle server of p on this loop whose time is over.
 func (w *worker) sweepVictim(p *pool, now int64) (victim *server, r closeReason) {
+	idle := int64(p.limits.Load().PoolIdleTimeoutMs) * ms
 	p.adm.EachIdle(w.id, func(pl *admission.Place) bool {
 		s := pl.Owner.(*server)
 		switch {
 		case now >= s.endAt:
 			victim, r = s, reasonServerLifetime
-		case p.limits.PoolIdleTimeoutMs > 0 && now-s.idleAt >= int64(p.limits.PoolIdleTimeoutMs)*ms:
+		case idle > 0 && now-s.idleAt >= idle:
 			victim, r = s, reasonServerIdle
 		}
 		return victim == nil

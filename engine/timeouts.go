@@ -14,6 +14,7 @@ type timeoutKind uint8
 
 const (
 	timeoutCheckout timeoutKind = iota
+	timeoutPause
 	timeoutQuery
 	timeoutTransaction
 	timeoutIdleClient
@@ -58,13 +59,13 @@ func (c *client) deadline() earliest {
 	if c.up == nil {
 		return e
 	}
-	l := c.up.limits
+	l := c.limits
 	if c.drainAt != 0 {
 		e.add(timeoutClientWrite, c.drainAt, int64(l.ClientWriteTimeoutMs))
 	}
 	switch c.state {
 	case clientLoginWait, clientWaiting:
-		e.add(timeoutCheckout, c.waiter.Since, c.up.pool.checkoutLimitMs(l))
+		c.waitDeadline(&e)
 	case clientIdle, clientSkipping:
 		e.add(timeoutIdleClient, c.since, int64(l.IdleClientTimeoutMs))
 	case clientLinked:
@@ -73,13 +74,24 @@ func (c *client) deadline() earliest {
 	return e
 }
 
+// waitDeadline: the checkout clock of a waiting client stands still while
+// admission to its route is paused; another clock runs meanwhile.
+func (c *client) waitDeadline(e *earliest) {
+	paused, total, since := c.waiter.Paused(c.w.now())
+	if paused {
+		e.add(timeoutPause, since, int64(c.limits.PauseTimeoutMs))
+		return
+	}
+	e.add(timeoutCheckout, c.waiter.Since+total, c.up.pool.checkoutLimitMs(c.limits))
+}
+
 // linkedDeadlines: exactly one of three is true for a client that owns a
 // backend: PostgreSQL works (query clock), the client owes bytes (stall clock),
 // or the client thinks (idle clocks).
 func (c *client) linkedDeadlines(e *earliest) {
 	s := c.srv
 	t := &s.tracker
-	l := c.up.limits
+	l := c.limits
 	if s.xactAt != 0 {
 		e.add(timeoutTransaction, s.xactAt, int64(l.TransactionTimeoutMs))
 	}
@@ -166,6 +178,8 @@ func (c *client) expired(kind timeoutKind) {
 		c.fatal(reasonLoginTimeout, errLoginTimeout)
 	case timeoutCheckout:
 		c.checkoutExpired()
+	case timeoutPause:
+		c.pauseExpired()
 	case timeoutQuery:
 		c.queryExpired()
 	case timeoutTransaction:

@@ -45,6 +45,7 @@ type worker struct {
 	opening []*server             // servers whose attempt to connect is to begin
 	paused  []*client             // clients not read because of max_buffer_memory
 	answer  []byte                // scratch for messages made here
+	ahead   []byte                // during a walk over a client's input: what follows the message in hand
 	refusal *protocol.ErrorFields // why a message is excluded, until its walk has ended the client
 
 	tick     reaper.Timer
@@ -150,7 +151,7 @@ func (w *worker) forget(c *client) {
 	}
 	c.up.pool.clients.Add(-1)
 	if w.eng.cfg.Log.Connections {
-		w.log.Info("client disconnected", "client", c.id, "database", c.up.pool.key.database, "user", c.up.user,
+		w.log.Info("client disconnected", "client", c.id, "database", c.up.pool.key.database, "user", c.up.tenant.User,
 			"cause", c.reason.String())
 	}
 }

@@ -3,6 +3,7 @@ package reactor
 import (
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -290,4 +291,17 @@ func (s *Socket) Error() error {
 		return unix.Errno(code)
 	}
 	return nil
+}
+
+// Peer is the address at the other end, the zero value for a Unix socket and for
+// one that is not connected any more. A system call: not for the hot path.
+func (s *Socket) Peer() netip.AddrPort {
+	if s.flags&flagUnix != 0 {
+		return netip.AddrPort{}
+	}
+	sa, err := unix.Getpeername(int(s.fd))
+	if err != nil {
+		return netip.AddrPort{}
+	}
+	return addrPort(sa)
 }

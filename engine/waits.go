@@ -1,0 +1,188 @@
+package engine
+
+// How long requests wait, and how they fared, by label.
+//
+// A label is a route's name, or database/user/application_name/class. Labels are
+// bounded: when there are too many, one without a live route makes room, and is
+// summed under "other" from then on; without such a one the newcomer is. What a
+// label has counted outlives its routes, so the sums never fall.
+//
+// Owner: a waitHistogram has one writer: its loop, or whoever holds the table's
+// mutex for the one behind the last loop's; anybody may read it. retired is
+// atomic; routes changes under the table's mutex, which is entered when a route
+// is made or forgotten.
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"pgkinetic/admission"
+)
+
+const (
+	// maxLabels bounds the labels of routes, "other" not counted.
+	maxLabels  = 200
+	otherLabel = "other"
+)
+
+// waitBoundsMs are the upper bounds of a wait histogram's buckets; a last one is
+// without a bound.
+var waitBoundsMs = [...]float64{
+	0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000, 30000, 60000,
+}
+
+type waitHistogram struct {
+	buckets [len(waitBoundsMs) + 1]counter
+	sum     counter // ns
+}
+
+func (h *waitHistogram) observe(ns int64) {
+	i := 0
+	for i < len(waitBoundsMs) && float64(ns) > waitBoundsMs[i]*float64(ms) {
+		i++
+	}
+	h.buckets[i].inc()
+	h.sum.add(uint64(ns))
+}
+
+// outcomes is how many ways a request may fare.
+const outcomes = int(admission.Drained) + 1
+
+// routeStats is what is counted under one label.
+type routeStats struct {
+	label   string
+	routes  int                               // live ones
+	retired [outcomes]atomic.Uint64           // what routes that are gone have counted
+	waits   [][admission.Causes]waitHistogram // by loop, and one for labels that made room
+}
+
+// waited takes how long a request of the route waited, split by cause. On the
+// loop with that number.
+func (s *routeStats) waited(loop int, spent [admission.Causes]int64) {
+	for cause, ns := range spent {
+		if ns > 0 {
+			s.waits[loop][cause].observe(ns)
+		}
+	}
+}
+
+// absorb takes over what a label has counted that makes room; t.mu is held.
+func (s *routeStats) absorb(old *routeStats) {
+	for o := range s.retired {
+		s.retired[o].Add(old.retired[o].Load())
+	}
+	mine := &s.waits[len(s.waits)-1]
+	for i := range old.waits {
+		for cause := range mine {
+			mine[cause].absorb(&old.waits[i][cause])
+		}
+	}
+}
+
+func (h *waitHistogram) absorb(old *waitHistogram) {
+	for b := range h.buckets {
+		h.buckets[b].add(old.buckets[b].v.Load())
+	}
+	h.sum.add(old.sum.v.Load())
+}
+
+type statsTable struct {
+	mu     sync.Mutex
+	loops  int
+	labels map[string]*routeStats
+	other  *routeStats
+}
+
+func newStatsTable(loops int) *statsTable {
+	t := &statsTable{loops: loops, labels: map[string]*routeStats{}}
+	t.other = t.make(otherLabel)
+	return t
+}
+
+func (t *statsTable) make(label string) *routeStats {
+	return &routeStats{label: label, waits: make([][admission.Causes]waitHistogram, t.loops+1)}
+}
+
+// join gives the statistics of a new route with this label.
+func (t *statsTable) join(label string) *routeStats {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.labels[label]
+	if s == nil && (len(t.labels) < maxLabels || t.makeRoom()) {
+		s = t.make(label)
+		t.labels[label] = s
+	}
+	if s == nil {
+		s = t.other
+	}
+	s.routes++
+	return s
+}
+
+// leave ends a route's part in its statistics; what it counted has been added
+// to them.
+func (t *statsTable) leave(s *routeStats) {
+	t.mu.Lock()
+	s.routes--
+	t.mu.Unlock()
+}
+
+// makeRoom sums a label without routes under "other".
+func (t *statsTable) makeRoom() bool {
+	for label, s := range t.labels {
+		if s.routes == 0 {
+			t.other.absorb(s)
+			delete(t.labels, label)
+			return true
+		}
+	}
+	return false
+}
+
+// WaitHistogram is the distribution of waits: Counts[i] of at most BoundsMs[i],
+// the last one beyond all bounds.
+type WaitHistogram struct {
+	BoundsMs []float64
+	Counts   []uint64
+	SumMs    float64
+}
+
+// Total is the number of waits.
+func (h *WaitHistogram) Total() (n uint64) {
+	for _, k := range h.Counts {
+		n += k
+	}
+	return n
+}
+
+// QuantileMs gives the upper bound of the bucket in which the q-th part of the
+// waits ends, in ms; +Inf beyond the last bound, 0 without any.
+func (h *WaitHistogram) QuantileMs(q float64) float64 {
+	rank := uint64(math.Ceil(q * float64(h.Total())))
+	var n uint64
+	for i, k := range h.Counts {
+		if n += k; k > 0 && n >= rank {
+			if i == len(h.BoundsMs) {
+				return math.Inf(1)
+			}
+			return h.BoundsMs[i]
+		}
+	}
+	return 0
+}
+
+func newWaitHistogram() WaitHistogram {
+	return WaitHistogram{BoundsMs: waitBoundsMs[:], Counts: make([]uint64, len(waitBoundsMs)+1)}
+}
+
+// add sums what all loops have observed for a cause.
+func (h *WaitHistogram) add(s *routeStats, cause admission.Cause) {
+	for i := range s.waits {
+		k := &s.waits[i][cause]
+		for b := range k.buckets {
+			h.Counts[b] += k.buckets[b].v.Load()
+		}
+		h.SumMs += float64(k.sum.v.Load()) / float64(ms)
+	}
+}

@@ -134,11 +134,7 @@ func (c *Controller) setMax(b *budget, loop int, now int64, max int) {
 		s.credit++
 		l.wakes = append(l.wakes, s.pool)
 	}
-	if b.size > b.max {
-		for _, s := range b.stakes {
-			s.pool.setBit(poolAsked, true)
-		}
-	}
+	b.askAll()
 	b.mu.Unlock()
 	l.settle(false)
 }

@@ -136,7 +136,7 @@ func (p *Pool) trim(l *loop) {
 		}
 		if !p.takeForClosing(pl) {
 			if b != nil {
-				b.moved()
+				b.notMoved()
 			}
 			return
 		}

@@ -132,12 +132,8 @@ func (r *Route) victim(l *loop) *Waiter {
 
 // shed ends a queued waiter, whose count in the words goes to a newcomer. Its loop tells its engine.
 func (r *Route) shed(l *loop, w *Waiter) {
-	now, cause := r.pool.tick(l), w.cause
-	if _, paused := r.pauses.running(&r.pool.pauses); paused {
-		cause = CausePause
-	}
 	r.dequeue(w)
-	w.turn(now, waiterShed, cause)
+	w.turn(r.pool.tick(l), waiterShed, w.cause)
 	m := &w.msg
 	m.what, m.to = msgEnd, w.loop
 	l.todo.push(m)

@@ -8,6 +8,7 @@ const (
 	mutOfferFirst   = false // the enqueue finishes after the offer that it caused and takes the grant for a wait
 	mutReleaseBlind = false // a release lets its backend rest without reading in the same step who waits
 	mutRaiseNoKick  = false // a raised limit or a RESUME does not run the scheduler
+	mutAskForgotten = false // a release that finds nothing to give clears the asking that came meanwhile
 	mutNoAsk        = false // nobody asks the pools above their share to give to a starving one
 	mutReclaimBlind = false // an idle backend is closed without the claim that shows that nobody was promised it
 	mutForgetInUse  = false // a route is forgotten although it is in use

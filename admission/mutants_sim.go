@@ -7,6 +7,7 @@ var (
 	mutOfferFirst   bool
 	mutReleaseBlind bool
 	mutRaiseNoKick  bool
+	mutAskForgotten bool
 	mutNoAsk        bool
 	mutReclaimBlind bool
 	mutForgetInUse  bool

@@ -126,18 +126,20 @@ func (p *Pool) handOver(l *loop, r *Route, pl *Place) bool {
 }
 
 // restQuietly lets pl rest on this loop if nobody has a use for it. The place is published before the CAS that frees
-// it, so whoever is promised it finds it; the CAS reads everything that could want it.
+// it, so whoever is promised it finds it; the CAS reads everything that could want it. While there are holders nothing is
+// published that is not free: their asks would chase it (loop.ask).
 func (p *Pool) restQuietly(l *loop, pl *Place) bool {
+	w := poolWord(p.word.load())
+	if !mutReleaseBlind && !w.rests() {
+		return false
+	}
 	idle := &p.idle[l.id]
 	idle.push(pl)
-	for {
-		w := poolWord(p.word.load())
+	for !p.word.cas(uint64(w), uint64(w-oneUsed)) {
+		w = poolWord(p.word.load())
 		if !mutReleaseBlind && !w.rests() {
 			idle.remove(pl)
 			return false
-		}
-		if p.word.cas(uint64(w), uint64(w-oneUsed)) {
-			break
 		}
 	}
 	pl.state, pl.IdleSince = placeIdle, l.now

@@ -81,6 +81,16 @@ func (b *budget) evaluate(l *loop) {
 	}
 }
 
+// askAll asks every pool for a place if the budget holds more than a lowered limit allows. Under the budget's mutex.
+func (b *budget) askAll() {
+	if b.size-b.moves <= b.max {
+		return
+	}
+	for _, s := range b.stakes {
+		s.pool.setBit(poolAsked, true)
+	}
+}
+
 // shareOut divides the budget by the pools with demand.
 func (b *budget) shareOut() {
 	pools := 0
@@ -158,7 +168,7 @@ func (b *budget) reclaimOne(l *loop, pl *Place) bool {
 		return false
 	}
 	if !pl.pool.takeForClosing(pl) {
-		b.moved()
+		b.notMoved()
 		return false
 	}
 	pl.forCap = b
@@ -170,6 +180,14 @@ func (b *budget) reclaimOne(l *loop, pl *Place) bool {
 func (b *budget) moved() {
 	b.mu.Lock()
 	b.moves--
+	b.mu.Unlock()
+}
+
+// notMoved takes back a move that came to nothing; who found no surplus because of it must be asked again.
+func (b *budget) notMoved() {
+	b.mu.Lock()
+	b.moves--
+	b.askAll()
 	b.mu.Unlock()
 }
 
@@ -189,26 +207,39 @@ func (p *Pool) giveAway(l *loop, pl *Place) bool {
 	if !poolWord(p.word.load()).asked() {
 		return false
 	}
+	g := p.give(l, pl)
+	if g == givesNot {
+		// Who asks sets the bit after it changed what give reads. So look again once it is cleared: no asking is lost.
+		p.setBit(poolAsked, false)
+		if !mutAskForgotten {
+			g = p.give(l, pl)
+		}
+		if g != givesNot {
+			p.setBit(poolAsked, true)
+		}
+	}
+	return g == givesNow
+}
+
+// give closes pl if that is wanted now.
+func (p *Pool) give(l *loop, pl *Place) giving {
 	if b, surplus := p.surplus(); surplus {
 		pl.forCap = b
 		p.close(l, pl)
-		return true
+		return givesNow
 	}
-	later := false
+	g := givesNot
 	for i := range p.stakes {
 		switch p.stakes[i].gives(l.now) {
 		case givesNow:
 			pl.forCap = p.stakes[i].b
 			p.close(l, pl)
-			return true
+			return givesNow
 		case givesLater:
-			later = true
+			g = givesLater
 		}
 	}
-	if !later {
-		p.setBit(poolAsked, false)
-	}
-	return false
+	return g
 }
 
 type giving uint8

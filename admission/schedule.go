@@ -117,9 +117,11 @@ func (p *Pool) claim(l *loop, w *Waiter) {
 
 // ask sends w's ask to the loop that publishes most idle places of the pool, w's own first.
 //
-// It ends: while w is among the claims, every place that becomes free goes to a holder, so the idle lists only shrink
-// and a loop found empty stays empty. There are at least as many idle places as claims, each published before it was
-// promised. So the ask finds one after visiting each loop at most once, unless a release serves w before.
+// It ends: while w is among the claims, every place that becomes free goes to a holder, and a release that sees a holder
+// publishes nothing, so the idle lists only shrink and a loop found empty stays empty. (A release that saw none just
+// before w's claim may have published a place that it then gives to a holder: gone, too, by the time of the visit.) There
+// are at least as many idle places as claims, each published before it was promised. So the ask finds one after visiting
+// each loop at most once, unless a release serves w before.
 func (l *loop) ask(w *Waiter) {
 	p := w.Route.pool
 	best, most := w.loop, int32(0)

@@ -36,6 +36,7 @@ func (w *world) checkWords() {
 			fail("%d places of a host or cap rose above its maximum %d", b.size, b.max)
 		}
 		w.lastCap[b] = b.size
+		w.capPeak[b] = max(w.capPeak[b], b.size)
 	}
 }
 
@@ -66,6 +67,7 @@ func (w *world) checkAll() {
 		fail("the process counts %d waiters, its queues hold %d", n, waiting)
 	}
 	w.checkBudgets()
+	w.checkWaits()
 }
 
 func (w *world) checkRoute(r *Route, permits int) {
@@ -168,6 +170,11 @@ func (w *world) checkBudgets() {
 		}
 		if listed > 0 && b.size < b.max {
 			fail("a pool waits for a place of a host or cap that has one")
+		}
+		for _, s := range b.stakes {
+			if p := poolWord(s.pool.word.v.Load()); b.size-b.moves > b.max && p.size() > int(s.pool.closing.Load()) && !p.asked() {
+				fail("a host or cap has %d places of %d, %d of them closing, and a pool is not asked to give", b.size, b.max, b.moves)
+			}
 		}
 		if b.moves < 0 || b.moves > b.size {
 			fail("%d moves of %d places", b.moves, b.size)

@@ -25,6 +25,7 @@ type client struct {
 	wait  *Waiter
 	since int64
 	place *Place
+	tally tally
 }
 
 // simRoute is a route key: the route that stands for it changes when it is forgotten.
@@ -95,7 +96,7 @@ func (c *client) ask() {
 		}
 		x := w.c.NewWaiter(c.loop)
 		x.Owner = c
-		c.state, c.wait = clientPending, x
+		c.state, c.wait, c.tally = clientPending, x, tally{}
 		v := r.Enter(c.loop, w.now, x)
 		if v == Pending {
 			c.troubles()
@@ -139,6 +140,7 @@ func (c *client) later(d int64, f func()) {
 
 func (c *client) leave(o Outcome) {
 	x := c.wait
+	c.w.checkSpent(c, x, c.w.now)
 	c.state, c.wait = clientIdle, nil
 	c.w.c.Leave(c.loop, c.w.now, x, o)
 	c.next()
@@ -218,6 +220,8 @@ func (v *vloop) Link(x *Waiter, p *Place) {
 	if c.state != clientPending || c.wait != x || c.loop != v.id {
 		fail("a waiter that had ended was linked")
 	}
+	v.w.watchWaiter(c, x)
+	v.w.checkSpent(c, x, v.w.now)
 	c.run(p)
 }
 
@@ -226,6 +230,7 @@ func (v *vloop) End(x *Waiter, o Outcome) {
 	if c.state != clientPending || c.wait != x || c.loop != v.id || o != Shed {
 		fail("a waiter that had ended was ended again")
 	}
+	v.w.checkSpent(c, x, v.w.now)
 	c.state, c.wait = clientIdle, nil
 	c.next()
 }

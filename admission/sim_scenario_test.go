@@ -207,6 +207,17 @@ var scenarios = []scenario{
 		},
 	},
 	{
+		name: "lowered_host_limit_against_a_release_that_finds_nothing_to_give", loops: 2, seeds: 400,
+		mutants: map[string]string{"mut_ask_forgotten": "a pool is not asked to give"},
+		build: func(w *world) {
+			h := w.addHost(3)
+			w.crowd(w.addRoute(w.addPool(h, nil, 3), RouteOptions{MaxInFlight: 3, MaxWaiters: 9}), 3, 12)
+			for i := range 40 {
+				w.at(i%2, int64(4*i), func() { h.SetMax(w.c, i%2, w.now, 1+2*(i%2)) })
+			}
+		},
+	},
+	{
 		name: "idle_death_against_a_claim", loops: 3,
 		mutants: map[string]string{"mut_died_blind": "a backend was taken twice"},
 		build: func(w *world) {

@@ -40,13 +40,13 @@ func (w *world) chooseSwarm() {
 		refuse: p(.6), giveUp: p(.5), admin: p(1),
 		until: w.now + 1500*ms,
 	}
-	w.park = []float64{1, .3, .1, .03}[w.rnd.IntN(4)]
+	w.park = []float64{1, .3, .1, .03, 0}[w.rnd.IntN(5)]
 	w.delay = w.upTo(5 * ms)
 }
 
 // grow builds hosts, caps, pools, routes and clients at random.
 func (w *world) grow(long int) {
-	for range 1 + w.rnd.IntN(2) {
+	for range 1 + w.rnd.IntN(3) {
 		w.addHost(1 + w.rnd.IntN(8))
 	}
 	for range w.rnd.IntN(3) {
@@ -58,9 +58,15 @@ func (w *world) grow(long int) {
 			db = w.caps[w.rnd.IntN(len(w.caps))]
 		}
 		p := w.addPool(w.hosts[w.rnd.IntN(len(w.hosts))], db, 1+w.rnd.IntN(6))
-		for range 1 + w.rnd.IntN(3) {
-			w.addRoute(p, w.someLimits())
+		if db != nil {
+			w.drew("cap")
 		}
+		for range 1 + w.rnd.IntN(4) {
+			s := w.addRoute(p, w.someLimits())
+			w.drew(fmt.Sprint("policy ", s.o.OnFull))
+			w.drew(fmt.Sprint("weight ", s.o.Weight))
+		}
+		w.drew(fmt.Sprintf("%d routes in a pool", len(p.routes)))
 	}
 	for range 3 + w.rnd.IntN(30) {
 		p := w.pools[w.rnd.IntN(len(w.pools))]
@@ -68,6 +74,10 @@ func (w *world) grow(long int) {
 		c := w.addClient(w.rnd.IntN(len(w.loops)), s, (1+w.rnd.IntN(10))*long)
 		c.next()
 	}
+	w.drew(fmt.Sprintf("%d loops", len(w.loops)))
+	w.drew(fmt.Sprintf("%d pools", len(w.pools)))
+	w.drew(fmt.Sprintf("%d hosts", len(w.hosts)))
+	w.drew(fmt.Sprintf("slack %d ms", w.slack/ms))
 	for _, v := range w.loops {
 		w.housekeep(v, 50*ms)
 	}
@@ -126,7 +136,7 @@ func (w *world) act(loop int) {
 	p := w.pools[w.rnd.IntN(len(w.pools))]
 	s := p.routes[w.rnd.IntN(len(p.routes))]
 	h := w.hosts[w.rnd.IntN(len(w.hosts))]
-	switch w.rnd.IntN(11) {
+	switch w.rnd.IntN(13) {
 	case 0, 1:
 		s.o = w.someLimits()
 		s.r.SetLimits(loop, w.now, s.o)
@@ -158,6 +168,18 @@ func (w *world) act(loop int) {
 		} else {
 			w.c.Warm(loop, w.now, p.Pool)
 		}
+	case 11:
+		if len(w.caps) > 0 {
+			w.caps[w.rnd.IntN(len(w.caps))].SetMax(w.c, loop, w.now, 1+w.rnd.IntN(5))
+		}
+	case 12:
+		if w.rnd.IntN(2) == 0 {
+			w.c.SetMaxWaiters(w.rnd.IntN(60))
+			return
+		}
+		slack := w.rnd.Int64N(3) * ms
+		w.slack = max(w.slack, slack)
+		w.c.SetFIFOSlack(slack)
 	}
 }
 
@@ -262,12 +284,11 @@ func (w *world) checkZero() {
 }
 
 // simulate runs one seed and returns the violation it found, if any.
-func simulate(seed uint64, long int) (steps int, broken any) {
+func simulate(seed uint64, long int) (w *world, broken any) {
 	o := Options{MaxConnectsPerHost: 1 + int(seed%4), MaxWaiters: 40, FIFOSlack: int64(seed%3) * ms}
 	o.Loops = 1 + int(seed*2654435761>>7%8)
-	w := newWorld(seed, o)
+	w = newWorld(seed, o)
 	defer func() {
-		steps = w.steps
 		if broken = recover(); broken == nil {
 			w.close()
 		} else if *simSeed != 0 {
@@ -278,7 +299,53 @@ func simulate(seed uint64, long int) (steps int, broken any) {
 	w.chooseSwarm()
 	w.grow(long)
 	w.wind()
+	w.drewOutcomes()
 	return
+}
+
+// drewOutcomes notes how requests ended.
+func (w *world) drewOutcomes() {
+	for _, r := range w.routes {
+		for o := range outcomes {
+			if r.Count(o) > 0 {
+				w.drew(fmt.Sprint("outcome ", o))
+			}
+		}
+	}
+	if w.park == 0 {
+		w.drew("calls in one go")
+	}
+	if w.park == 1 {
+		w.drew("calls in single steps")
+	}
+}
+
+// wantDrawn fails the test if not one of many seeds came by something that it must show.
+func wantDrawn(t *testing.T, drawn map[string]int) {
+	t.Helper()
+	want := []string{"cap", "slack 0 ms", "slack 1 ms", "slack 2 ms", "calls in one go", "calls in single steps"}
+	for i := range 8 {
+		want = append(want, fmt.Sprintf("%d loops", i+1))
+	}
+	for i := range 4 {
+		want = append(want, fmt.Sprintf("%d routes in a pool", i+1), fmt.Sprintf("%d pools", i+1))
+	}
+	for i := range 3 {
+		want = append(want, fmt.Sprint("policy ", i), fmt.Sprint("weight ", i+1), fmt.Sprintf("%d hosts", i+1))
+	}
+	for o := range outcomes {
+		if o != Drained { // the engine's
+			want = append(want, fmt.Sprint("outcome ", o))
+		}
+	}
+	for c := range Causes {
+		want = append(want, Cause(c).String())
+	}
+	for _, what := range want {
+		if drawn[what] == 0 {
+			t.Errorf("no seed came by %q", what)
+		}
+	}
 }
 
 func TestRandomSeeds(t *testing.T) {
@@ -286,14 +353,20 @@ func TestRandomSeeds(t *testing.T) {
 	if *simSeed != 0 {
 		first, n = *simSeed, 1
 	}
-	steps := 0
+	steps, drawn := 0, map[string]int{}
 	for i := range n {
 		seed := first + uint64(i)
-		s, broken := simulate(seed, *simLong)
-		steps += s
+		w, broken := simulate(seed, *simLong)
+		steps += w.steps
+		for _, what := range w.drawn {
+			drawn[what]++
+		}
 		if broken != nil {
 			t.Fatalf("seed %d: %v\nreplay: go test -tags sim ./admission -run TestRandomSeeds -args -seed=%d -long=%d", seed, broken, seed, *simLong)
 		}
 	}
-	t.Logf("%d seeds, %d steps", n, steps)
+	t.Logf("%d seeds, %d steps, came by %v", n, steps, drawn)
+	if n >= 1000 {
+		wantDrawn(t, drawn)
+	}
 }

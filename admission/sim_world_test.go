@@ -38,6 +38,12 @@ type world struct {
 	lastCap        map[*budget]int
 	lastConnecting map[*Host]int
 	opt            swarm
+	slack          int64 // the highest that fifo slack ever was
+	queued         int   // waiters seen in a queue so far
+	runs           map[*Route]run
+	peaks          map[*peak]int
+	capPeak        map[*budget]int
+	drawn          []string // what the seed came by
 }
 
 // vloop is one virtual event loop.
@@ -88,6 +94,7 @@ func newWorld(seed uint64, o Options) *world {
 	w := &world{
 		rnd: rand.New(rand.NewPCG(seed, 7)), now: 1e9, park: 1, delay: ms,
 		places: map[*Place]int{}, last: map[*word]uint64{}, lastCap: map[*budget]int{}, lastConnecting: map[*Host]int{},
+		slack: o.FIFOSlack, runs: map[*Route]run{}, peaks: map[*peak]int{}, capPeak: map[*budget]int{},
 	}
 	o.Seed = seed + 1
 	w.c = New(o)
@@ -160,6 +167,7 @@ func (w *world) step() bool {
 	v.resume()
 	w.current = nil
 	w.checkWords()
+	w.watch()
 	if !w.anyBusy() && (len(w.places) < 40 || w.steps%16 == 0) { // a large world is walked less often
 		w.checkAll()
 	}
@@ -204,7 +212,10 @@ func (w *world) tick(working bool) bool {
 	if working {
 		next = min(next, w.now+ms)
 	}
-	w.now = max(w.now, next)
+	if next > w.now {
+		w.pass(next)
+		w.now = next
+	}
 	return true
 }
 

@@ -5,23 +5,18 @@ import "strings"
 // globCovers reports whether one pattern of a match fits everything that another one fits. A '*' of the second is fitted
 // by a '*' of the first only, which is exact: every text that the second fits has any bytes in that place.
 func globCovers(pattern, other string) bool {
-	parts := strings.Split(pattern, "*")
-	if len(parts) == 1 {
+	part, rest, star := strings.Cut(pattern, "*")
+	if !star {
 		return pattern == other
 	}
-	first, last := parts[0], parts[len(parts)-1]
-	if !strings.HasPrefix(other, first) || !strings.HasSuffix(other[len(first):], last) {
-		return false
-	}
-	rest := other[len(first) : len(other)-len(last)]
-	for _, part := range parts[1 : len(parts)-1] { // the leftmost place leaves most for the parts behind
-		_, behind, found := strings.Cut(rest, part)
-		if !found {
-			return false
+	other, begins := strings.CutPrefix(other, part)
+	for begins {
+		if part, rest, star = strings.Cut(rest, "*"); !star {
+			return strings.HasSuffix(other, part)
 		}
-		rest = behind
+		_, other, begins = strings.Cut(other, part) // the leftmost place leaves most for the parts behind
 	}
-	return true
+	return false
 }
 
 // anyCovers reports whether one of the patterns covers another one; no patterns cover everything.

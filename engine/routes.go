@@ -90,15 +90,19 @@ func (c *client) application() (name string) {
 // forgetChoices: what c's routes depend on has changed.
 func (c *client) forgetChoices() { c.choices = c.choices[:0] }
 
-// newRoute makes the route of an identity; the directory calls it.
+// newRoute makes the route of an identity; the directory calls it, inside its
+// mutex. The rule is found anew: the settings may have changed since the identity
+// was, and whoever changes them looks at all routes afterwards.
 func (r *registry) newRoute(p *pool, id routing.Identity) *route {
-	return r.makeRoute(p, id, id.Label(), r.eng.settings.Load().routeOptions(p, id.Rule))
+	s := r.eng.settings.Load()
+	rule, _ := s.table.RuleIndex(id.RuleID) // -1 when it is gone
+	return r.makeRoute(p, id, s.routeOptions(p, rule))
 }
 
 // newOverflow makes the route that keys share for which there is no room.
 func (r *registry) newOverflow(p *pool) *route {
 	id := routing.OverflowIdentity(p.names())
-	return r.makeRoute(p, id, id.Label(), r.eng.settings.Load().routeOptions(p, id.Rule))
+	return r.makeRoute(p, id, r.eng.settings.Load().routeOptions(p, id.Rule))
 }
 
 // names gives a pool's own database and user.
@@ -106,7 +110,8 @@ func (p *pool) names() routing.Tenant {
 	return routing.Tenant{Database: p.key.database, User: p.key.user}
 }
 
-func (r *registry) makeRoute(p *pool, id routing.Identity, label string, o admission.RouteOptions) *route {
+func (r *registry) makeRoute(p *pool, id routing.Identity, o admission.RouteOptions) *route {
+	label := id.Label()
 	rt := &route{pool: p, adm: p.adm.NewRoute(o), id: id, label: label, stats: r.stats.join(label)}
 	rt.adm.Owner = rt
 	return rt

@@ -23,13 +23,21 @@ func (t tickHandler) Fire(now int64) int64 {
 		w.lastScan = now
 		w.adm.Trim(w.id, now)
 		w.sweepIdle(now)
+		if w.id == 0 {
+			w.eng.registry.routes.Sweep(routesPerSweep)
+		}
 	}
 	w.drainTick(now)
 	w.drainTodo()
 	return now + tickInterval
 }
 
-const sweepInterval = 1000 * ms
+const (
+	sweepInterval = 1000 * ms
+	// routesPerSweep is how many routes are looked at in each sweep, to forget
+	// those that nobody has asked for in the last two rounds over all of them.
+	routesPerSweep = 256
+)
 
 // sweepIdle closes idle servers that are too old or idle for too long. It closes
 // a bounded number per sweep, so that a whole pool does not end at once.

@@ -92,7 +92,13 @@ func parseClientAddr(s string) (netip.Prefix, error) {
 	return p, nil
 }
 
+// otherRoutes is the label under which metrics and views sum the routes that have no label of their own.
+const otherRoutes = "other"
+
 func checkRouteName(s string) error {
+	if s == otherRoutes {
+		return errors.New("is reserved: metrics sum further routes under it; choose another")
+	}
 	if strings.ContainsFunc(s, unicode.IsControl) {
 		return errors.New("must not have control characters: it is a label in metrics and views")
 	}

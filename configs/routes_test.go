@@ -46,7 +46,7 @@ func TestRoutesFromFile(t *testing.T) {
 }
 
 func TestRoutesFromEnvironment(t *testing.T) {
-	path := write(t, "r.yaml", "routes: [{name: file}, {name: other}]\n")
+	path := write(t, "r.yaml", "routes: [{name: file}, {name: second}]\n")
 	c, o := mustLoad(t, path, []string{
 		`PG_KINETIC_ROUTES=[{"name":"env","match":{"user":"a*","query_class":["read"]},"max_route_waiters":4}]`,
 		"PG_KINETIC_ADMISSION__ROUTE_KEY=user,client_addr", `PG_KINETIC_ADMISSION__APPLICATION_NAME_PATTERN=[0-9]{2,}`,
@@ -119,6 +119,7 @@ func TestInvalidRoutes(t *testing.T) {
 	f("- name: a\n- match: {user: a}\n- name: a\n", `f.yaml:4:9: routes has a second entry for "a"`)
 	f("- match: {user: a}\n- match: {user: b}\n  split_by: [user]\n", "f.yaml:4:13: routes[1].split_by keeps apart what a name puts together: give the rule a name")
 	f("- name: \"a\\tb\"\n", "f.yaml:2:9: routes[0].name must not have control characters")
+	f("- name: other\n", "f.yaml:2:9: routes[0].name is reserved")
 	f("- name: "+strings.Repeat("x", 64)+"\n", "f.yaml:2:9: routes[0].name has 64 bytes; at most 63")
 	f(strings.Repeat("- match: {user: a}\n", 1001), "f.yaml:2:1: routes has 1001 entries; at most 1000")
 	// settings

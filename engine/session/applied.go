@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"pgkinetic/protocol"
+	"pgkinetic/protocol/sqllex"
 )
 
 // Plan says how a backend comes to carry a client's settings.
@@ -30,11 +31,20 @@ const (
 // of what holds, and that the next batch therefore begins with RESET ALL. A
 // batch is one simple Query, hence one transaction: it holds as a whole or not
 // at all.
+//
+// Also: a reported parameter whose bit in set is clear has no value of the
+// session's own. One whose bit is set may have, though it equals the base: it
+// would not follow a default that changes, so a client without a setting of its
+// own gets it by RESET. pendingSet is set as it will be once the pending batch
+// is confirmed. noted is true while set has gained bits that no Batch has seen.
 type Applied struct {
-	profile   *Profile // nil: empty
-	pending   *Profile
-	gen       uint32
-	uncertain bool
+	profile    *Profile // nil: empty
+	pending    *Profile
+	set        uint64 // bit i: of Reported.At(i)
+	pendingSet uint64
+	gen        uint32
+	uncertain  bool
+	noted      bool
 }
 
 // Profile returns the profile whose settings hold.
@@ -44,6 +54,25 @@ func (a *Applied) Profile() *Profile {
 	}
 	return a.profile
 }
+
+// Note records that a text which sets reported parameters was sent to the
+// backend, for a client or not: seen is what the lexer says of it. Call it
+// before the answers come. No allocation.
+func (a *Applied) Note(reported Reported, seen sqllex.Flags) {
+	if seen&sqllex.SetReported == 0 {
+		return
+	}
+	for i := range reported.Len() {
+		if name, _, _ := reported.At(i); seen&adoptableFlag(name) != 0 {
+			a.set |= bit(i)
+			a.pendingSet |= bit(i)
+			a.noted = true
+		}
+	}
+}
+
+// bit is that of the i-th reported parameter.
+func bit(i int) uint64 { return 1 << i }
 
 // Pending says whether a batch is under way.
 func (a *Applied) Pending() bool { return a.pending != nil }
@@ -56,16 +85,17 @@ func (a *Applied) Pending() bool { return a.pending != nil }
 // beyond the growth of dst.
 func (a *Applied) Batch(dst []byte, want *Profile, reported Reported) (out []byte, plan Plan) {
 	current := a.Profile()
-	if current == want && a.gen == reported.Gen() && !a.uncertain {
+	if current == want && a.gen == reported.Gen() && !a.uncertain && !a.noted {
 		return dst, Nothing
 	}
+	a.noted = false
 	start := len(dst)
 	dst = append(dst, protocol.FrontendQuery, 0, 0, 0, 0)
 	body := len(dst)
 	if a.uncertain {
-		dst = appendAll(dst, want)
+		dst = a.appendAll(dst, want, reported)
 	} else {
-		dst = appendDifference(dst, current, want, reported)
+		dst = a.appendDifference(dst, current, want, reported)
 	}
 	if len(dst) == body {
 		a.profile, a.gen = want, reported.Gen()
@@ -84,18 +114,20 @@ func (a *Applied) Batch(dst []byte, want *Profile, reported Reported) (out []byt
 // now for parameters outside the profile is their base.
 func (a *Applied) Confirm(reported Reported) {
 	a.profile, a.pending, a.uncertain = a.pending, nil, false
+	a.set = a.pendingSet
 	a.rebase(reported)
 }
 
 // Failed records that the batch under way failed: PostgreSQL has taken all of
 // it back. After Plan Pipeline the client's first message ran without its
 // settings, so both connections must be closed.
-func (a *Applied) Failed() { a.pending = nil }
+func (a *Applied) Failed() { a.pending, a.noted = nil, true }
 
 // Cleared records that DISCARD ALL (or RESET ALL with the role and session user reset)
 // succeeded: nothing of any client holds.
 func (a *Applied) Cleared(reported Reported) {
 	a.profile, a.pending, a.uncertain = empty, nil, false
+	a.set, a.noted = 0, false
 	a.rebase(reported)
 }
 
@@ -113,7 +145,13 @@ func (a *Applied) rebase(reported Reported) {
 }
 
 // appendAll appends the statements that make want hold whatever held before.
-func appendAll(dst []byte, want *Profile) []byte {
+func (a *Applied) appendAll(dst []byte, want *Profile, reported Reported) []byte {
+	a.pendingSet = 0
+	for i := range reported.Len() {
+		if name, _, _ := reported.At(i); want.find(name) != nil {
+			a.pendingSet |= bit(i)
+		}
+	}
 	dst = append(appendIdentityReset(dst), "RESET ALL;"...)
 	for i := range want.items {
 		if want.items[i].name != "role" {
@@ -129,18 +167,18 @@ func appendAll(dst []byte, want *Profile) []byte {
 // appendDifference appends the statements. Where a role is or will be in force,
 // it is put off first and on last, so that everything else is set by the user
 // that logged in.
-func appendDifference(dst []byte, current, want *Profile, reported Reported) []byte {
+func (a *Applied) appendDifference(dst []byte, current, want *Profile, reported Reported) []byte {
 	had, role := current.find("role"), want.find("role")
 	if had == nil && role == nil {
 		if identityStrayed(reported) {
 			dst = appendIdentityReset(dst)
 		}
-		return appendSettings(dst, current, want, reported)
+		return a.appendSettings(dst, current, want, reported)
 	}
 	start := len(dst)
 	dst = appendIdentityReset(dst)
 	body := len(dst)
-	dst = appendSettings(dst, current, want, reported)
+	dst = a.appendSettings(dst, current, want, reported)
 	if len(dst) == body && had != nil && role != nil && had.value == role.value {
 		return dst[:start]
 	}
@@ -168,7 +206,8 @@ func identityStrayed(reported Reported) bool {
 
 // appendSettings appends what differs apart from the role. A parameter that
 // the server reports is compared by its report; of the others the profiles tell.
-func appendSettings(dst []byte, current, want *Profile, reported Reported) []byte {
+func (a *Applied) appendSettings(dst []byte, current, want *Profile, reported Reported) []byte {
+	a.pendingSet = a.set
 	for i := range reported.Len() {
 		if !reported.SettableAt(i) {
 			continue
@@ -177,9 +216,11 @@ func appendSettings(dst []byte, current, want *Profile, reported Reported) []byt
 		if it := want.find(name); it != nil {
 			if it.value != string(value) {
 				dst = append(dst, it.set...)
+				a.pendingSet |= bit(i)
 			}
-		} else if string(value) != string(base) {
+		} else if string(value) != string(base) || a.set&bit(i) != 0 {
 			dst = appendReset(dst, name)
+			a.pendingSet &^= bit(i)
 		}
 	}
 	for i := range current.items {

@@ -2,7 +2,11 @@
 
 package session
 
-import "testing"
+import (
+	"testing"
+
+	"pgkinetic/protocol/sqllex"
+)
 
 // Two clients with different settings take turns on one backend.
 func TestSwitchingAllocatesNothing(t *testing.T) {
@@ -53,4 +57,41 @@ func BenchmarkBatchSwitch(b *testing.B) {
 		c.params.Set(name, values[i&1])
 		c.applied.Confirm(&c.params)
 	}
+}
+
+// A request that sets what the client has already.
+func TestAdoptingAllocatesOnlyForAChange(t *testing.T) {
+	c := newConn(t, "application_name", "pg-kinetic", "TimeZone", "UTC", "DateStyle", "ISO, MDY")
+	p := Intern(params("application_name", "a", "timezone", "GMT"))
+	c.carry(p)
+	r := Request{Seen: sqllex.SetReported &^ (sqllex.SetClientEncoding | sqllex.SetIntervalStyle | sqllex.SetStandardConformingStrings), Failed: true}
+	if n := testing.AllocsPerRun(100, func() {
+		c.applied.Note(&c.params, r.Seen)
+		if q, ok := p.Adopt(p, &c.params, r); q != p || !ok {
+			t.Fatalf("%+v %t", q, ok)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkAdopt(b *testing.B) {
+	c := newConn(nil, "server_version", "15", "TimeZone", "UTC", "application_name", "pg-kinetic")
+	p := Intern(params("application_name", "a", "timezone", "GMT"))
+	c.carry(p)
+	r := Request{Seen: sqllex.SetApplicationName}
+	b.Run("same", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			p.Adopt(p, &c.params, r)
+		}
+	})
+	b.Run("changed", func(b *testing.B) {
+		b.ReportAllocs()
+		name, values, q := []byte("application_name"), [][]byte{[]byte("a"), []byte("b")}, p
+		for i := 0; b.Loop(); i++ {
+			c.params.Set(name, values[i&1])
+			q, _ = q.Adopt(p, &c.params, r)
+		}
+	})
 }

@@ -160,7 +160,8 @@ var clients = [][]string{
 
 func TestSettingsHoldAsWithPostgreSQL(t *testing.T) {
 	s := pgtest.Shared(t)
-	s.Exec(t, "CREATE ROLE r; CREATE ROLE s; CREATE SCHEMA IF NOT EXISTS s1; GRANT r TO s")
+	s.Exec(t, "DROP DATABASE IF EXISTS ascii WITH (FORCE)")
+	s.Exec(t, "DROP ROLE IF EXISTS r, s; CREATE ROLE r; CREATE ROLE s; CREATE SCHEMA IF NOT EXISTS s1; GRANT r TO s")
 	s.Exec(t, "CREATE DATABASE ascii TEMPLATE template0 ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C'")
 	for _, database := range []string{"postgres", "ascii"} {
 		p, other := newPooled(t, s, database), newPooled(t, s, database)

@@ -1,6 +1,6 @@
 // Package session holds what pg-kinetic knows of one client's session apart
-// from its connection: the settings it asked for at startup, and how they come
-// to hold on every backend that serves it, and only there.
+// from its connection: the settings it asked for at startup or by SET, and how
+// they come to hold on every backend that serves it, and only there.
 package session
 
 import (
@@ -13,8 +13,9 @@ import (
 	"pgkinetic/protocol"
 )
 
-// Profile is the settings a client asked for at startup, judged: names in
-// lower case, sorted, each once, with the value as PostgreSQL shows it.
+// Profile is the settings of a client: what it asked for at startup, judged, and
+// what it has set since (Adopt). Names in lower case, sorted, each once, with the
+// value as PostgreSQL shows it.
 // Immutable; equal settings share one pointer, so that comparing two clients'
 // settings is comparing pointers. Any loop may read it.
 type Profile struct {
@@ -37,7 +38,8 @@ func Empty() *Profile { return empty }
 // profiles interns. Invariant: a key's weak pointer leads to the one live
 // Profile with that content, or to none when its last client has left; its
 // cleanup then removes the key. Memory therefore follows the clients that are
-// connected, each bounded by the size of a startup packet.
+// connected, each bounded by the size of a startup packet and of what Adopt
+// takes.
 var profiles struct {
 	sync.Mutex
 	byKey map[string]weak.Pointer[Profile]
@@ -45,7 +47,7 @@ var profiles struct {
 
 // Intern returns the Profile with these settings: canonical values, names in
 // lower case and unique, in any order. Safe for all goroutines; takes a mutex
-// (once a login).
+// (once a login, and once a SET that changes something).
 func Intern(settings []protocol.Param) *Profile {
 	if len(settings) == 0 {
 		return empty

@@ -5,7 +5,8 @@ import "pgkinetic/protocol"
 // Reported is one backend's record of what the server reported; backend.Params
 // is one. Each parameter has its present value and its base, the value without
 // settings of a client; Gen changes whenever a value does. Names are compared
-// without regard to case. Owner: the loop of the backend.
+// without regard to case. A parameter keeps its index for the life of the
+// backend; there are at most 64. Owner: the loop of the backend.
 type Reported interface {
 	Len() int
 	At(i int) (name string, value, base []byte)

@@ -21,7 +21,7 @@ const (
 	// End: COMMIT, END, ROLLBACK, ABORT or PREPARE TRANSACTION; not ROLLBACK TO.
 	End
 	// SetSession: SET or RESET whose effect outlives the transaction, or a call
-	// of set_config.
+	// of set_config; not a SET that sets one of SetReported.
 	SetSession
 	// Listen: LISTEN or UNLISTEN.
 	Listen
@@ -45,9 +45,25 @@ const (
 	Load
 	// Do: a DO block or CALL.
 	Do
+	// SetApplicationName and its like: SET [SESSION] of this parameter to a value
+	// other than DEFAULT.
+	SetApplicationName
+	SetClientEncoding
+	SetDateStyle
+	SetIntervalStyle
+	SetStandardConformingStrings
+	SetTimeZone
 
 	// AllFlags is what a text gets that the lexer cannot follow in constant memory.
 	AllFlags = 1<<iota - 1
+
+	// SetReported are the parameters that every server reports by ParameterStatus
+	// (PostgreSQL documentation, "Asynchronous Operations"): what a SET of them has
+	// come to is known from the wire once the server is idle. Other forms that
+	// change them (RESET, TO DEFAULT, SET TIME ZONE, SET NAMES, a quoted name,
+	// set_config) are SetSession.
+	SetReported = SetApplicationName | SetClientEncoding | SetDateStyle | SetIntervalStyle |
+		SetStandardConformingStrings | SetTimeZone
 )
 
 // Class groups requests for admission. It decides nothing about safety.
@@ -55,15 +71,22 @@ type Class uint8
 
 const (
 	// ClassDefault is everything that is in no other class, and an empty text.
+	// EXECUTE, CALL and DO belong here: what they run is not in the text.
 	ClassDefault Class = iota
-	// ClassRead: SELECT, VALUES, TABLE, SHOW, FETCH, EXPLAIN without ANALYZE, and
-	// WITH without a statement that writes. BEGIN READ ONLY.
+	// ClassRead: SELECT, VALUES, TABLE, SHOW, DECLARE of a cursor, FETCH, MOVE,
+	// EXPLAIN without ANALYZE, and WITH without a statement that writes. BEGIN READ
+	// ONLY, whatever follows.
 	ClassRead
-	// ClassWrite: INSERT, UPDATE, DELETE, MERGE, SELECT INTO.
+	// ClassWrite: INSERT, UPDATE, DELETE, MERGE, SELECT INTO, LOCK, and queries
+	// with FOR UPDATE, NO KEY UPDATE, SHARE or KEY SHARE: they mark the rows, they
+	// wait for writers, and PostgreSQL refuses them in a read-only transaction.
+	// EXPLAIN ANALYZE of any of these.
 	ClassWrite
-	// ClassMaintenance: DDL, VACUUM, ANALYZE, REINDEX and their like.
+	// ClassMaintenance: DDL, VACUUM, ANALYZE, REINDEX and their like: what takes
+	// long or locks a whole table. TRUNCATE, CREATE TABLE AS and REFRESH
+	// MATERIALIZED VIEW are here and not among the writes.
 	ClassMaintenance
-	// ClassCopy: COPY.
+	// ClassCopy: COPY in either direction, of a table or of a query.
 	ClassCopy
 	// ClassTransaction: transaction control with no other statement behind it.
 	ClassTransaction

@@ -26,7 +26,7 @@ func (s *statement) begin(k []byte) {
 	case "create":
 		s.setHead(headCreate, ClassMaintenance)
 	case "declare":
-		s.setHead(headDeclare, ClassDefault)
+		s.setHead(headDeclare, ClassRead)
 	case "prepare":
 		s.setHead(headPrepare, ClassDefault)
 	case "explain":
@@ -42,8 +42,10 @@ func (s *statement) begin(k []byte) {
 func (s *statement) beginSimple(k []byte) {
 	class := ClassDefault
 	switch string(k) {
-	case "show", "fetch":
+	case "show", "fetch", "move":
 		class = ClassRead
+	case "lock":
+		class = ClassWrite
 	case "savepoint", "release":
 		class = ClassTransaction
 	case "alter", "drop", "truncate", "vacuum", "analyze", "analyse", "cluster", "reindex", "refresh",
@@ -73,7 +75,7 @@ func (s *statement) beginSimple(k []byte) {
 func (s *statement) further(k []byte, p prev) {
 	switch s.head {
 	case headSelect, headWith:
-		s.furtherSelect(k, p)
+		s.furtherQuery(k, p)
 	case headCopy:
 		switch {
 		case string(k) == "from":
@@ -110,14 +112,18 @@ func (s *statement) further(k []byte, p prev) {
 			s.prev = prevWith
 		case p == prevWith && string(k) == "hold":
 			s.flags |= WithHold
+		default:
+			s.furtherLocking(k, p)
 		}
 	case headExplain:
 		s.furtherExplain(k)
 	}
 }
 
-// furtherSelect looks for INTO of a SELECT, and in WITH for what writes.
-func (s *statement) furtherSelect(k []byte, p prev) {
+// furtherQuery looks for INTO of a SELECT, for locking clauses, and in WITH for
+// what writes.
+func (s *statement) furtherQuery(k []byte, p prev) {
+	s.furtherLocking(k, p)
 	switch string(k) {
 	case "insert", "merge":
 		s.prev = prevInsert
@@ -137,6 +143,16 @@ func (s *statement) furtherSelect(k []byte, p prev) {
 		if p == prevInto {
 			s.flags |= TempTable
 		}
+	}
+}
+
+// furtherLocking looks for FOR [NO KEY] UPDATE and FOR [KEY] SHARE.
+func (s *statement) furtherLocking(k []byte, p prev) {
+	switch string(k) {
+	case "for":
+		s.prev = prevFor
+	case "update", "no", "share", "key":
+		s.writes(p == prevFor)
 	}
 }
 
@@ -166,16 +182,53 @@ func (s *statement) furtherEnd(k []byte, p prev) {
 	}
 }
 
+// furtherSet takes the scope and the name of a parameter and what is behind it.
 func (s *statement) furtherSet(k []byte, p prev) {
+	switch p {
+	case prevHead, prevSession:
+		s.furtherSetName(k, p)
+	case prevName, prevValue:
+		s.prev = prevValue
+		if p == prevName && string(k) != "to" || string(k) == "default" {
+			s.setting = SetSession
+		}
+	}
+}
+
+func (s *statement) furtherSetName(k []byte, p prev) {
+	if s.setting = settingFlag(k); s.setting != 0 {
+		s.prev = prevName
+		return
+	}
+	s.setting = SetSession
 	if p != prevHead {
 		return
 	}
 	switch string(k) {
+	case "session":
+		s.prev = prevSession
 	case "local", "transaction", "constraints":
-		s.prev = prevScope
-	default:
-		s.flags |= SetSession
+		s.setting, s.prev = 0, prevScope
 	}
+}
+
+// settingFlag is the flag of a plain SET of the parameter k.
+func settingFlag(k []byte) Flags {
+	switch string(k) {
+	case "application_name":
+		return SetApplicationName
+	case "client_encoding":
+		return SetClientEncoding
+	case "datestyle":
+		return SetDateStyle
+	case "intervalstyle":
+		return SetIntervalStyle
+	case "standard_conforming_strings":
+		return SetStandardConformingStrings
+	case "timezone":
+		return SetTimeZone
+	}
+	return 0
 }
 
 // furtherCreate takes the words between CREATE and the kind of object.

@@ -150,7 +150,11 @@ func (r *reading) normal(p []byte, i int) int {
 				r.state = stateWord
 				return j
 			}
-			if r.skip>>(c&31)&1 != 0 && r.prev == prevNone && j-i > 1 {
+			skip := r.skip
+			if j-i != len("for") {
+				skip |= forOnly[r.head]
+			}
+			if skip>>(c&31)&1 != 0 && r.prev == prevNone && j-i > 1 {
 				r.pending, r.continued = 0, continuedNo
 				i = j
 				continue

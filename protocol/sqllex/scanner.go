@@ -35,6 +35,14 @@ func (s *Scanner) Feed(p []byte) {
 	}
 }
 
+// Class is the class that the text has if it ends here: what its part so far
+// shows of it. The text goes on all the same. A word or token that is cut off
+// counts as it stands.
+func (s *Scanner) Class() Class {
+	r := s.on
+	return r.end().Class
+}
+
 // End tells that the text is complete and returns what it holds. Reset is needed
 // before the next text.
 func (s *Scanner) End() Result {

@@ -10,6 +10,9 @@ func TestScanDoesNotAllocate(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		s.Reset()
 		s.Feed(sql[:20])
+		if s.Class() != ClassRead {
+			t.Fatal("not a read")
+		}
 		s.Feed(sql[20:])
 		if s.End().Flags != Scan(sql).Flags {
 			t.Fatal("the cut text differs")

@@ -6,7 +6,8 @@ import (
 )
 
 // scan reads a text whole, byte by byte and in two pieces cut at every offset,
-// and fails unless all agree.
+// and fails unless all agree, and unless the class so far is that of the text so
+// far.
 func scan(t *testing.T, sql string) Result {
 	t.Helper()
 	want := Scan([]byte(sql))
@@ -20,6 +21,9 @@ func scan(t *testing.T, sql string) Result {
 	for i := range len(sql) + 1 {
 		s.Reset()
 		s.Feed([]byte(sql[:i]))
+		if got, want := s.Class(), Scan([]byte(sql[:i])).Class; got != want {
+			t.Fatalf("%q: class %v of its first part, want %v", sql[:i], got, want)
+		}
 		s.Feed([]byte(sql[i:]))
 		if got := s.End(); got != want {
 			t.Fatalf("%q cut at %d: %+v, whole: %+v", sql, i, got, want)
@@ -212,14 +216,35 @@ func TestClass(t *testing.T) {
 	f("", ClassDefault)
 	f("select 1", ClassRead)
 	f("(select 1) union (select 2)", ClassRead)
+	f("/* a /* b */ */ ( -- c\n ( select 1))", ClassRead)
+	f(" (with a as (delete from t returning 1) select 2)", ClassWrite)
+	f("(values (1)) union all table t", ClassRead)
 	f("values (1)", ClassRead)
 	f("table t", ClassRead)
 	f("show all", ClassRead)
 	f("fetch 1 from c", ClassRead)
+	f("move 1 in c", ClassRead)
+	f("close c", ClassDefault)
+	f("declare c cursor for select 1", ClassRead)
+	f("declare c cursor for select 1 from t for update of t", ClassWrite)
+	f("select a from t for update", ClassWrite)
+	f("SELECT a FROM t FOR NO KEY UPDATE SKIP LOCKED", ClassWrite)
+	f("select a from t limit 1 for share", ClassWrite)
+	f("(select a from t for/**/key share nowait) union select 1", ClassWrite)
+	f("with a as (select 1) select * from t for share", ClassWrite)
+	f("table t for update", ClassWrite)
+	f("explain select 1 from t for update", ClassRead)
+	f("explain analyze select 1 from t for update", ClassWrite)
+	f("select substring(a from 1 for 3), update, share, key from t", ClassRead)
+	f("select 'for update' as \"for\", update from t", ClassRead)
 	f("explain delete from t", ClassRead)
 	f("explain create table a as select 1", ClassRead)
 	f("explain (analyze, buffers) delete from t", ClassWrite)
 	f("explain analyze create table a as select 1", ClassMaintenance)
+	f("explain verbose select 1", ClassRead)
+	f("explain analyze select 1", ClassRead)
+	f("explain analyze insert into t values (1)", ClassWrite)
+	f("explain (analyze) execute a", ClassDefault)
 	f("explain with x as (delete from t returning 1) select 1", ClassRead)
 	f("with a as (select 1) select 2", ClassRead)
 	f("with a as (delete from t returning 1) select 2", ClassWrite)
@@ -230,18 +255,34 @@ func TestClass(t *testing.T) {
 	f("vacuum full", ClassMaintenance)
 	f("create index i on t(a)", ClassMaintenance)
 	f("alter table t add a int", ClassMaintenance)
+	f("create table a as select 1", ClassMaintenance)
+	f("truncate t", ClassMaintenance)
+	f("refresh materialized view v", ClassMaintenance)
+	f("reindex table t", ClassMaintenance)
+	f("analyze", ClassMaintenance)
+	f("drop table t", ClassMaintenance)
+	f("grant select on t to r", ClassMaintenance)
 	f("copy t to stdout", ClassCopy)
+	f("copy t from stdin", ClassCopy)
+	f("copy (select 1) to stdout", ClassCopy)
+	f("call p()", ClassDefault)
+	f("do $$ begin delete from t; end $$", ClassDefault)
+	f("execute a", ClassDefault)
 	f("begin", ClassTransaction)
 	f("begin; insert into t values (1); select 1", ClassWrite)
 	f("begin read only; insert into t values (1)", ClassRead)
 	f("start transaction isolation level read committed, read only", ClassRead)
 	f("begin isolation level read committed", ClassTransaction)
 	f("begin read write; select 1", ClassRead)
+	f("begin; ; /* x */ ; copy t from stdin", ClassCopy)
+	f("begin; lock table t; select 1", ClassWrite)
+	f("begin; begin; select 1", ClassRead)
+	f("begin; set local a = 1; select 1", ClassDefault)
 	f("begin; commit", ClassTransaction)
 	f("commit", ClassTransaction)
 	f("savepoint a", ClassTransaction)
 	f("set a = 1; select 1", ClassDefault)
-	f("lock table t", ClassDefault)
+	f("lock t in share mode", ClassWrite)
 	f("listen a", ClassDefault)
 	f("\"select\" 1", ClassDefault)
 	f("select 1; delete from t", ClassRead)
@@ -284,6 +325,7 @@ func FuzzScan(f *testing.F) {
 		"select 'a\\'' ; set a = 1", "copy t from/*/**/*/stdin", "select $a$ $b$a$; $$ x $$",
 		"select E'a'\n'b\\'' u&\"x\"\"\"(", "begin read only; select set_config ( 'a' )",
 		"create function f() begin atomic case x end; end; listen a", "prepare transaction 'a'; set local.a",
+		"set session timezone to 'x\\'; set timezone to default; --'", "select a for no key update; set datestyle = iso, dmy",
 	} {
 		f.Add([]byte(s), uint16(3), uint16(7))
 	}
@@ -294,6 +336,9 @@ func FuzzScan(f *testing.F) {
 		y := min(x+int(b), len(sql))
 		s.Feed(sql[:x])
 		s.Feed(sql[x:y])
+		if got, want := s.Class(), Scan(sql[:y]).Class; got != want {
+			t.Fatalf("%q: class %v of its first %d bytes, want %v", sql, got, y, want)
+		}
 		s.Feed(sql[y:])
 		if got := s.End(); got != want {
 			t.Fatalf("%q cut at %d and %d: %+v, whole: %+v", sql, x, y, got, want)

@@ -41,11 +41,16 @@ const (
 	prevBegin
 	prevScope       // SET LOCAL, SET TRANSACTION or SET CONSTRAINTS, unless a dot follows
 	prevTransaction // PREPARE TRANSACTION, unless something but a string follows
+	prevFor         // of a locking clause, or not
+	prevSession     // SET SESSION
+	prevName        // SET of a reported parameter, before TO or =
+	prevValue       // behind that, up to the end of the statement
 )
 
 type statement struct {
 	flags      Flags
 	pending    Flags // of the function whose name was just read, if it is called
+	setting    Flags // what the SET at hand does, by all that was read of it
 	skip       uint32
 	statements int
 	parens     int
@@ -73,8 +78,8 @@ const everyLetter = 1<<32 - 1
 // the functions and of pg_temp always do.
 var wants = [...]uint32{
 	headOther:    letters("ps"),
-	headSelect:   letters("psim"),
-	headWith:     letters("psimud"),
+	headSelect:   letters("psimf"),
+	headWith:     letters("psimfud"),
 	headCopy:     letters("psf"),
 	headBegin:    letters("psro"),
 	headEnd:      letters("pstacn"),
@@ -82,8 +87,17 @@ var wants = [...]uint32{
 	headPrepare:  letters("ps"),
 	headCreate:   everyLetter,
 	headFunction: letters("psbace"),
-	headDeclare:  letters("pswh"),
+	headDeclare:  letters("pswhf"),
 	headExplain:  everyLetter,
+}
+
+// forOnly are the letters that begin no word but FOR after a head: words of
+// another length, FROM above all, need no look.
+var forOnly = [...]uint32{
+	headSelect:  letters("f"),
+	headWith:    letters("f"),
+	headDeclare: letters("f"),
+	headExplain: 0,
 }
 
 // notable reports whether a word can be pg_temp or the name of a function that
@@ -167,14 +181,21 @@ func (s *statement) other(c byte) {
 			return
 		}
 	}
+	next := prevNone
 	switch s.prev {
 	case prevHead:
 		if s.head == headSet {
-			s.flags |= SetSession // SET "name"
+			s.setting = SetSession // SET "name"
 		}
+	case prevName:
+		if next = prevValue; c == '.' {
+			s.setting = SetSession // SET timezone.name: a parameter of that name
+		}
+	case prevValue:
+		next = prevValue
 	case prevScope:
 		if c == '.' {
-			s.flags |= SetSession // SET local.name: a parameter of that name
+			s.setting = SetSession // SET local.name: a parameter of that name
 		}
 	case prevTransaction:
 		if c == '(' {
@@ -182,7 +203,7 @@ func (s *statement) other(c byte) {
 		}
 	}
 	s.pending = 0
-	s.prev = prevNone
+	s.prev = next
 	s.started = true
 }
 
@@ -193,6 +214,7 @@ func (s *statement) finish() {
 		if s.ends {
 			s.flags |= End
 		}
+		s.flags |= s.setting
 		if !s.classDone {
 			s.class = s.own
 			s.classDone = s.head != headBegin || s.own == ClassRead

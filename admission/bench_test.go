@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -108,10 +109,10 @@ func BenchmarkEnqueueGrantAcrossLoops(b *testing.B) {
 	}
 }
 
-// A grant with a thousand eligible routes costs what it costs with one.
+// A grant among 600 eligible routes costs what it costs with one, but for the cache: 600 routes do not fit the nearest.
 func BenchmarkGrantAmongRoutes(b *testing.B) {
-	for _, n := range []int{1, 1000} {
-		b.Run(map[int]string{1: "1", 1000: "1000"}[n], func(b *testing.B) {
+	for _, n := range []int{1, 600} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			r := newRig(b, Options{Loops: 1, MaxWaiters: 1 << 20}, 1, 10)
 			routes := make([]*Route, n)
 			for i := range routes {

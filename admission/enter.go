@@ -48,13 +48,15 @@ func (r *Route) look() Verdict {
 
 // admit gives w a permit and a place, or queues it, in the critical section.
 func (p *Pool) admit(l *loop, r *Route, w *Waiter) Verdict {
-	if !r.reserve() {
+	n := r.reserve()
+	if n == 0 {
 		if routeWord(r.word.load()).dead() {
 			return RouteDead
 		}
 		return p.line(l, r, w, queued)
 	}
 	if p.newcomer(l, w) {
+		r.peakInFlight.note(n)
 		return Pending
 	}
 	v := p.line(l, r, w, demoted)

@@ -39,18 +39,16 @@ func (r *Route) Explain(now int64) Outlook {
 
 // explainQueue tells how a request fares that does not run at once.
 func (r *Route) explainQueue(o *Outlook) {
+	switch limit := int(r.maxWaiters.Load()); {
+	case o.Before < limit:
+	case limit == 0 || r.policy() == RejectNew:
+		o.Verdict = RouteFull
+	default:
+		o.Sheds = true
+		o.Before--
+	}
 	o.Cause = r.holdsBack(o.Before)
 	if _, paused := r.pauses.running(&r.pool.pauses); paused {
 		o.Cause = CausePause
 	}
-	limit := int(r.maxWaiters.Load())
-	if o.Before < limit {
-		return
-	}
-	if limit == 0 || r.policy() == RejectNew {
-		o.Verdict = RouteFull
-		return
-	}
-	o.Sheds = true
-	o.Before--
 }

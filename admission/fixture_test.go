@@ -11,6 +11,7 @@ type rig struct {
 	now   int64
 	loops []*rigLoop
 	order []any // owners in the order of their links
+	posts int   // messages so far
 }
 
 // rigLoop is the driver of one loop of a rig and records what admission does.
@@ -39,11 +40,15 @@ func newRig(t testing.TB, o Options, poolMax, hostMax int) *rig {
 	return r
 }
 
-func (l *rigLoop) Post(to int, m *Message) { l.r.loops[to].mail.push(m) }
-func (l *rigLoop) Open(p *Place)           { l.opening = append(l.opening, p) }
-func (l *rigLoop) Detach(p *Place)         { delete(l.attached, p) }
-func (l *rigLoop) Attach(p *Place)         { l.attached[p] = true }
-func (l *rigLoop) Close(p *Place)          { l.closing = append(l.closing, p) }
+func (l *rigLoop) Post(to int, m *Message) {
+	l.r.posts++
+	l.r.loops[to].mail.push(m)
+}
+
+func (l *rigLoop) Open(p *Place)   { l.opening = append(l.opening, p) }
+func (l *rigLoop) Detach(p *Place) { delete(l.attached, p) }
+func (l *rigLoop) Attach(p *Place) { l.attached[p] = true }
+func (l *rigLoop) Close(p *Place)  { l.closing = append(l.closing, p) }
 
 func (l *rigLoop) Link(w *Waiter, p *Place) {
 	if l.silent {

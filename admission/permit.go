@@ -12,7 +12,8 @@ func (r *Route) TryRun(loop int) *Place {
 	if w := poolWord(p.word.load()); !w.open() || !w.hasIdle() {
 		return nil
 	}
-	if !r.reserve() {
+	n := r.reserve()
+	if n == 0 {
 		return nil
 	}
 	if !p.takeIdle() {
@@ -22,20 +23,21 @@ func (r *Route) TryRun(loop int) *Place {
 	pl := idle.head
 	idle.remove(pl)
 	pl.state, pl.route = placeUsed, r
+	r.peakInFlight.note(n)
 	r.count(int32(loop), Admitted)
 	return pl
 }
 
-// reserve takes a permit of r if a newcomer may have one. It never flips r's eligibility, since nobody waits.
-func (r *Route) reserve() bool {
+// reserve takes a permit of r if a newcomer may have one, and answers how many are then in flight, else 0. It never flips
+// r's eligibility, since nobody waits.
+func (r *Route) reserve() int {
 	for {
 		w := routeWord(r.word.load())
 		if !w.admits() && !(mutDeadAdmits && (w &^ routeDead).admits()) {
-			return false
+			return 0
 		}
 		if r.word.cas(uint64(w), uint64(w+oneInFlight)) {
-			r.peakInFlight.note(w.inFlight() + 1)
-			return true
+			return w.inFlight() + 1
 		}
 	}
 }

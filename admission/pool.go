@@ -221,8 +221,12 @@ func (p *Pool) changeRoute(r *Route, f func(routeWord) routeWord) {
 			break
 		}
 	}
-	r.peakInFlight.note(updated.inFlight())
-	r.peakWaiting.note(updated.waiting())
+	if updated.inFlight() > old.inFlight() {
+		r.peakInFlight.note(updated.inFlight())
+	}
+	if updated.waiting() > old.waiting() {
+		r.peakWaiting.note(updated.waiting())
+	}
 	switch {
 	case old.eligible() == updated.eligible():
 	case updated.eligible():

@@ -140,7 +140,7 @@ func (r *Route) setPaused(loop int, now int64, paused bool) {
 // RouteCounts is what a route's word says, with its limits.
 type RouteCounts struct {
 	InFlight, Waiting, Limit, MaxWaiters int
-	PeakInFlight, PeakWaiting            int // the highest that there ever were
+	PeakInFlight, PeakWaiting            int // the highest that admitted and queued requests ever met or made
 	Paused, Dead                         bool
 }
 

@@ -50,7 +50,7 @@ func (w *world) watch() {
 	}
 	for _, r := range w.routes {
 		n := routeWord(r.word.v.Load())
-		w.peaks[&r.peakInFlight] = max(w.peaks[&r.peakInFlight], n.inFlight())
+		w.reserved[r] = max(w.reserved[r], n.inFlight())
 		w.peaks[&r.peakWaiting] = max(w.peaks[&r.peakWaiting], n.waiting())
 		if k := w.runs[r]; k.paused != r.standsStill() {
 			w.runs[r] = run{!k.paused, w.now}
@@ -126,12 +126,23 @@ func (w *world) checkWaits() {
 			w.checkSpent(c, x, w.now)
 		}
 	}
+	for _, r := range w.routes {
+		w.rested[r] = max(w.rested[r], routeWord(r.word.v.Load()).inFlight())
+		if n := r.peakInFlight.load(); n < w.rested[r] {
+			fail("a peak in flight of %d, but there were %d", n, w.rested[r])
+		}
+	}
 	if w.park < 1 {
 		return
 	}
 	for k, n := range w.peaks {
 		if k.load() != n {
 			fail("a peak of %d, but the highest was %d", k.load(), n)
+		}
+	}
+	for r, n := range w.reserved {
+		if r.peakInFlight.load() > n { // permits that were rolled back do not count
+			fail("a peak in flight of %d, but the highest was %d", r.peakInFlight.load(), n)
 		}
 	}
 	for b, n := range w.capPeak {

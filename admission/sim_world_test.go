@@ -43,7 +43,9 @@ type world struct {
 	runs           map[*Route]run
 	peaks          map[*peak]int
 	capPeak        map[*budget]int
-	drawn          []string // what the seed came by
+	reserved       map[*Route]int // highest in flight, with permits that are rolled back
+	rested         map[*Route]int // highest in flight while no loop was inside a call
+	drawn          []string       // what the seed came by
 }
 
 // vloop is one virtual event loop.
@@ -95,6 +97,7 @@ func newWorld(seed uint64, o Options) *world {
 		rnd: rand.New(rand.NewPCG(seed, 7)), now: 1e9, park: 1, delay: ms,
 		places: map[*Place]int{}, last: map[*word]uint64{}, lastCap: map[*budget]int{}, lastConnecting: map[*Host]int{},
 		slack: o.FIFOSlack, runs: map[*Route]run{}, peaks: map[*peak]int{}, capPeak: map[*budget]int{},
+		reserved: map[*Route]int{}, rested: map[*Route]int{},
 	}
 	o.Seed = seed + 1
 	w.c = New(o)

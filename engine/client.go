@@ -90,6 +90,8 @@ type client struct {
 	srv    *server
 	waiter *admission.Waiter
 	prof   *session.Profile
+	first  *session.Profile // as it was at login
+	asks   session.Request  // what the present request does to prof
 	judge  *session.Judge // only until logged in
 	scan   *streamScanner // only while a large Query or Parse passes through
 

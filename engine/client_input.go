@@ -350,10 +350,12 @@ func (c *client) note(typ byte, m []byte, l *look) {
 }
 
 func (c *client) notePins(flags sqllex.Flags) {
+	c.asks.Seen |= flags
+	c.srv.applied.Note(c.srv.params, flags)
 	if flags&sessionFlags != 0 {
 		c.pin(pinSession)
 	}
-	if flags&sqllex.Discard != 0 && c.srv != nil {
+	if flags&sqllex.Discard != 0 {
 		c.srv.dirty = true // it took the settings of this client away with everything else
 	}
 }

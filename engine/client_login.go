@@ -121,6 +121,7 @@ func (c *client) backendAnswered() {
 func (c *client) loggedIn() {
 	w := c.w
 	c.prof = c.judge.Profile()
+	c.first = c.prof
 	c.judge.Unapplied(func(name string) {
 		w.log.Warn("startup setting accepted but not applied: PostgreSQL takes it at connection start only",
 			"client", c.id, "setting", name)

@@ -19,6 +19,7 @@ func (s *server) link(c *client) {
 	s.cycleAt, s.xactAt = 0, 0
 	s.fresh = true
 	c.strange = true
+	c.asks = session.Request{}
 	s.waitAt = s.w.now()
 	if c.state == clientLoginWait {
 		c.setState(clientLoginLink)
@@ -59,6 +60,25 @@ func (s *server) batchDone() {
 		if s.client != nil {
 			s.w.later(s.client)
 		}
+	}
+}
+
+// adopt makes what c has set in its request a part of its profile, so that it
+// holds on every backend; where that cannot be told, c keeps this one. The
+// answers to c are complete.
+func (c *client) adopt(s *server) {
+	prof, ok := c.prof.Adopt(c.first, s.params, c.asks)
+	if !ok {
+		c.pin(pinSession)
+		return
+	}
+	if prof == c.prof {
+		return
+	}
+	before := c.application()
+	c.prof = prof
+	if c.application() != before {
+		c.forgetChoices()
 	}
 }
 

@@ -57,9 +57,9 @@ func (c *client) choose(class routing.Class) {
 func (c *client) chooseAnew() {
 	for i := range c.choices {
 		if k := &c.choices[i]; k.route == c.route {
-			id, _ := c.identify(c.w.eng.settings.Load(), k.class)
-			k.route = c.w.eng.registry.routes.Replace(c.up.pool, id, c.up.tenant, c.route)
-			c.route = k.route
+			id, limits := c.identify(c.w.eng.settings.Load(), k.class)
+			k.route, k.limits = c.w.eng.registry.routes.Replace(c.up.pool, id, c.up.tenant, k.route), limits
+			c.route, c.limits = k.route, k.limits
 			return
 		}
 	}

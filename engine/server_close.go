@@ -7,6 +7,7 @@ package engine
 
 import (
 	"pgkinetic/protocol"
+	"pgkinetic/protocol/sqllex"
 )
 
 const closeTime = 1000 * ms
@@ -88,10 +89,13 @@ func (s *server) lastWords() *protocol.ErrorFields {
 // the client's stream is at a message boundary; then each owed ReadyForQuery
 // comes with the error before it. Never ReadyForQuery(I) after a lost block: the
 // application would go on in autocommit.
+//
+// A SET of the client that is not yet part of its profile is lost with the server,
+// as what is pinned is.
 func (s *server) tellLoss(c *client) {
 	e := *s.lastWords()
 	midAnswer := s.rest > 0 && !s.restSwal
-	stays := c.pins == 0 && s.tracker.Status() == 'I' && c.rest == 0 && !midAnswer
+	stays := c.pins == 0 && c.asks.Seen&sqllex.SetReported == 0 && s.tracker.Status() == 'I' && c.rest == 0 && !midAnswer
 	ready, open := s.tracker.ReadyOwed(), s.tracker.SyncOwed()
 	s.unlink()
 	s.w.stats.backendsLost.inc()

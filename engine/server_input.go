@@ -148,6 +148,7 @@ func (s *server) answered(typ byte, body []byte, a *protocol.Answer) (forward, o
 	switch typ {
 	case protocol.BackendErrorResponse:
 		c.marks.Failed()
+		c.asks.Failed = true
 	case protocol.BackendNotificationResponse:
 		return c.pins != 0, true // of a LISTEN of its own
 	}
@@ -241,6 +242,9 @@ func (s *server) settleLinked() {
 	if s.w.eng.draining.Load() && c.in.Len() == 0 {
 		c.fatal(reasonDraining, errShutdown)
 		return
+	}
+	if c.pins == 0 && c.asks.Matters() {
+		c.adopt(s)
 	}
 	if c.pins == 0 {
 		s.release()

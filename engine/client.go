@@ -92,8 +92,8 @@ type client struct {
 	prof   *session.Profile
 	first  *session.Profile // as it was at login
 	asks   session.Request  // what the present request does to prof
-	judge  *session.Judge // only until logged in
-	scan   *streamScanner // only while a large Query or Parse passes through
+	judge  *session.Judge   // only until logged in
+	scan   *streamScanner   // only while a large Query or Parse passes through
 
 	choices    []choice // by class, of the present generation
 	generation uint32   // of the settings that choices were made under

@@ -29,10 +29,11 @@ type budget struct {
 // Host is one PostgreSQL host: the places that all its pools share, and its connect slots.
 type Host struct {
 	budget
-	name        string
-	connecting  int
-	maxConnects int
-	queue, warm placeList
+	name           string
+	connecting     int
+	peakConnecting int
+	maxConnects    int
+	queue, warm    placeList
 }
 
 // Cap is a bound on the places of all pools of one database entry or of one user.
@@ -75,7 +76,9 @@ func (k *Cap) Name() string { return k.name }
 type HostCounts struct {
 	Size, Max    int // places, and their limit
 	Peak         int // the highest size that there ever was
-	Connecting   int // connects in progress
+	Connecting   int // connects in progress, at most MaxConnects; a host's only
+	PeakConnects int // the most that there ever were
+	MaxConnects  int
 	Moves        int // places being closed for another pool
 	WaitingPools int // pools that wait for a place
 }
@@ -85,7 +88,7 @@ func (h *Host) Counts() HostCounts {
 	n := h.budget.counts()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n.Connecting = h.connecting
+	n.Connecting, n.PeakConnects, n.MaxConnects = h.connecting, h.peakConnecting, h.maxConnects
 	return n
 }
 

@@ -54,12 +54,18 @@ func (p *Pool) startConnect(l *loop, pl *Place) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.connecting < h.maxConnects {
-		h.connecting++
+		h.takeSlot()
 		l.begin(pl)
 		return
 	}
 	pl.state = placeQueued
 	h.line(pl).push(pl)
+}
+
+// takeSlot counts one more connect in progress. Under the host's mutex.
+func (h *Host) takeSlot() {
+	h.connecting++
+	h.peakConnecting = max(h.peakConnecting, h.connecting)
 }
 
 func (h *Host) line(pl *Place) *placeList {
@@ -95,7 +101,7 @@ func (h *Host) beginNext(l *loop) {
 			return
 		}
 		h.line(pl).remove(pl)
-		h.connecting++
+		h.takeSlot()
 		l.begin(pl)
 	}
 }

@@ -25,14 +25,29 @@ const (
 const ContiguousMax = largeChunk
 
 var bufferBytes struct {
-	_ [64]byte // every loop writes it
-	n atomic.Int64
-	_ [56]byte
+	_    [64]byte // every loop writes it
+	n    atomic.Int64
+	peak atomic.Int64 // the highest that n ever was
+	_    [48]byte
 }
 
 // BufferBytes returns the bytes of all chunks in use, process-wide, by capacity.
 // Any goroutine.
 func BufferBytes() int64 { return bufferBytes.n.Load() }
+
+// BufferPeak returns the highest that BufferBytes ever was. Any goroutine.
+func BufferPeak() int64 { return bufferBytes.peak.Load() }
+
+// countBytes takes n bytes of a chunk into the count.
+func countBytes(n int64) {
+	now := bufferBytes.n.Add(n)
+	for {
+		peak := bufferBytes.peak.Load()
+		if now <= peak || bufferBytes.peak.CompareAndSwap(peak, now) {
+			return
+		}
+	}
+}
 
 type chunk struct {
 	next *chunk
@@ -74,10 +89,10 @@ type freeChunks struct {
 
 func (f *freeChunks) take(large bool) *chunk {
 	if large {
-		bufferBytes.n.Add(largeChunk)
+		countBytes(largeChunk)
 		return f.large.take(largeChunk)
 	}
-	bufferBytes.n.Add(smallChunk)
+	countBytes(smallChunk)
 	return f.small.take(smallChunk)
 }
 

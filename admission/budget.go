@@ -18,6 +18,7 @@ type budget struct {
 	maxMoves  int
 	share     int // places that each pool with demand may count on, as of the last evaluation
 	floor     int // places above which a pool gives: the share, or 0 when there are more pools than places
+	keep      int // places that a pool keeps for a while although they rest: an equal part
 	need      int // places that waiting pools could use, as of the last evaluation, less the reclaimed
 	stakes    []*stake
 	want      stakeList // pools that were refused a place, oldest first
@@ -59,7 +60,7 @@ func (c *Controller) NewCap(name string, max int) *Cap {
 }
 
 func (c *Controller) addBudget(b *budget, max int) {
-	b.max, b.share, b.floor, b.maxMoves = max, max, max, c.maxConnects
+	b.max, b.share, b.floor, b.keep, b.maxMoves = max, max, max, max, c.maxConnects
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all := append(append([]*budget{}, *c.budgets.Load()...), b)

@@ -226,6 +226,28 @@ func TestIdleBackendsOfOnePoolAreReclaimedForAnother(t *testing.T) {
 	r.wantPool(1, 0)
 }
 
+// A pool with no more than an equal part of the host keeps what it used within the last second.
+func TestEqualPartIsKeptForAWhile(t *testing.T) {
+	r := newRig(t, Options{Loops: 1, MaxWaiters: 100}, 2, 2)
+	rt := r.pool.NewRoute(RouteOptions{MaxInFlight: 4, MaxWaiters: 50})
+	r.fill(rt, 0, 1)
+	greedy := r.c.NewPool(PoolOptions{Host: r.host, MaxSize: 2}).NewRoute(RouteOptions{MaxInFlight: 4, MaxWaiters: 4})
+	r.enter(greedy, 0, "first")
+	r.opened(0)
+	r.enter(greedy, 0, "second")
+	l, idle := r.loops[0], r.now
+	for r.now < idle+keepIdle-evaluateTick {
+		r.now += evaluateTick
+		if r.c.Tick(0, r.now); len(l.closing) != 0 {
+			t.Fatalf("a backend was reclaimed after %d ms", (r.now-idle)/1e6)
+		}
+	}
+	r.now += evaluateTick
+	if r.c.Tick(0, r.now); len(l.closing) != 1 {
+		t.Fatalf("%d backends reclaimed after a second, want 1", len(l.closing))
+	}
+}
+
 func TestCapsBoundTheSumOfTheirPools(t *testing.T) {
 	r := newRig(t, Options{Loops: 1, MaxWaiters: 100}, 9, 20)
 	database := r.c.NewCap("d", 2)

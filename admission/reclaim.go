@@ -2,13 +2,15 @@ package admission
 
 import "sync/atomic"
 
-// A full budget is shared out in two ways. A backend that rests for reclaimIdle in a pool with nobody to serve is
-// closed for whoever waits. And a pool below its share whose oldest eligible waiter waits for starveAfter is starving:
+// A full budget is shared out in two ways. A backend that rests for reclaimIdle in a pool with nobody to serve, or for
+// keepIdle if the pool has no more than an equal part, is closed for whoever waits. (With one time for all, pools with a
+// request now and then would give their only backend to a busy pool and take it back, again and again.) And a pool below its share whose oldest eligible waiter waits for starveAfter is starving:
 // pools above their share are asked (a bit in their word), and their next releases close the backend instead of reusing
 // it. The freed places go to the starving pools first, one by one, so a share is reached as fast as backends close.
 
 const (
 	reclaimIdle  = 100e6 // ns a backend rests before another pool may have its place
+	keepIdle     = 1e9   // the same in a pool that has no more than an equal part
 	starveAfter  = 100e6 // ns a pool below its share waits before others are asked to give
 	keepGiven    = 1e9   // ns for which a pool that was given a place gives none
 	evaluateTick = 40e6  // ns between two evaluations of one budget
@@ -91,16 +93,21 @@ func (b *budget) askAll() {
 	}
 }
 
-// shareOut divides the budget by the pools with demand.
+// shareOut divides the budget by the pools with demand, and by those that have places or want some.
 func (b *budget) shareOut() {
-	pools := 0
+	demand, all := 0, 0
 	for _, s := range b.stakes {
-		if w := poolWord(s.pool.word.load()); w.used() > 0 || w.eligible() > 0 {
-			pools++
+		switch w := poolWord(s.pool.word.load()); {
+		case w.used() > 0 || w.eligible() > 0:
+			demand++
+			all++
+		case w.size() > 0:
+			all++
 		}
 	}
-	b.floor = b.max / max(pools, 1)
+	b.floor = b.max / max(demand, 1)
 	b.share = max(b.floor, 1)
+	b.keep = b.max / max(all, 1)
 }
 
 // places is what the pool has of the budget, less what it is closing already.
@@ -137,6 +144,7 @@ func (m *mark) measure(now int64) {
 func (b *budget) reclaim(l *loop) {
 	l.marks = l.marks[:0]
 	b.mu.Lock()
+	keep := b.keep
 	if b.need > 0 && b.moves < b.maxMoves {
 		for _, s := range b.stakes {
 			l.marks = append(l.marks, mark{s: s})
@@ -148,12 +156,18 @@ func (b *budget) reclaim(l *loop) {
 		if w := poolWord(p.word.load()); w.eligible() > 0 || w.holders() > 0 {
 			continue
 		}
-		for pl := p.idle[l.id].tail; pl != nil && l.now-pl.IdleSince >= reclaimIdle; pl = p.idle[l.id].tail {
+		for pl := p.idle[l.id].tail; pl != nil && m.s.spares(pl, keep, l.now); pl = p.idle[l.id].tail {
 			if !b.reclaimOne(l, pl) {
 				break
 			}
 		}
 	}
+}
+
+// spares tells whether the pool's idle place has rested for long enough to go to another pool.
+func (s *stake) spares(pl *Place, keep int, now int64) bool {
+	rested := now - pl.IdleSince
+	return rested >= keepIdle || rested >= reclaimIdle && s.places() > keep
 }
 
 func (b *budget) reclaimOne(l *loop, pl *Place) bool {

@@ -21,6 +21,7 @@ type client struct {
 	slot  *simRoute
 	state clientState
 	asks  int // requests it still makes
+	think int64
 	epoch int // number of the request, so that timers of an earlier one do nothing
 	wait  *Waiter
 	since int64
@@ -153,7 +154,11 @@ func (c *client) next() {
 		return
 	}
 	epoch := c.epoch
-	c.w.at(c.loop, c.w.upTo(c.w.opt.think), func() {
+	think := c.think
+	if think == 0 {
+		think = c.w.opt.think
+	}
+	c.w.at(c.loop, c.w.upTo(think), func() {
 		if c.state == clientIdle && c.epoch == epoch {
 			c.ask()
 		}
@@ -241,6 +246,7 @@ func (v *vloop) Open(p *Place) {
 		fail("a live backend was opened, or on the wrong loop")
 	}
 	w.places[p] = detached
+	w.opens++
 	p.Owner = &backend{}
 	w.at(v.id, w.upTo(w.opt.connect), func() {
 		if w.chance(w.opt.refuse) {

@@ -38,6 +38,7 @@ type world struct {
 	lastCap        map[*budget]int
 	lastConnecting map[*Host]int
 	opt            swarm
+	opens          int   // connects begun
 	slack          int64 // the highest that fifo slack ever was
 	queued         int   // waiters seen in a queue so far
 	runs           map[*Route]run

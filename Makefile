@@ -11,6 +11,7 @@ VERSION  = $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 FUZZEXECS ?= 200000
 SOAK      ?= 3m
 ROUNDS    ?= 5
+ONLY      ?=
 
 .PHONY: build run test check sim sim-mutants soak fuzz-smoke bench drivers format clean
 
@@ -64,11 +65,11 @@ fuzz-smoke:
 	@$(TOOLS) go
 	sh internal/scripts/fuzz.sh $(FUZZEXECS)
 
-# CPU per transaction beside PgBouncer, and memory per idle client.
+# What bench/main.go lists, each figure with its criterion; ONLY=overload,isolation makes a choice.
 bench: build
 	@$(TOOLS) pgbouncer
 	@$(POSTGRES) >/dev/null
-	go run ./bench -rounds $(ROUNDS) -pg-kinetic bin/pg-kinetic
+	go run ./bench -rounds $(ROUNDS) -only "$(ONLY)" -pg-kinetic bin/pg-kinetic
 
 # Client libraries of other languages for the end-to-end tests, in a private directory.
 drivers:

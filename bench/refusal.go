@@ -16,7 +16,10 @@ const fullRules = `[{"name": "full", "match": {"application_name": "full"}, "max
 // measureRefusals sends the same number of `select 1` over the same number of sessions to a route that serves them and to
 // one that refuses them all, in turn.
 func measureRefusals(server *pgtest.Server, rounds, requests int) (bool, error) {
-	p, err := startWith(server, pooler.Options{Env: []string{"PG_KINETIC_ROUTES=" + fullRules}})
+	p, err := startWith(server, pooler.Options{
+		Env:   []string{"PG_KINETIC_ROUTES=" + fullRules},
+		Flags: []string{"--capacity.idle-transaction-timeout-ms=0"}, // of the client that fills it
+	})
 	if err != nil {
 		return false, err
 	}

@@ -46,7 +46,19 @@ func TestNothingAllocatesInSteadyState(t *testing.T) {
 	})
 
 	p = rt.TryRun(loop)
-	rt.Enter(loop, 1, r.c.NewWaiter(loop))
+	queued := r.c.NewWaiter(loop)
+	rt.Enter(loop, 1, queued)
+	wantNoAllocs(t, "the account of a wait", func() {
+		spent := queued.Spent(3)
+		if _, paused, _ := queued.Paused(3); spent[CauseRoute]+spent[CausePool] != 2 || paused != 0 {
+			t.Fatalf("spent %v, paused %d", spent, paused)
+		}
+	})
+	wantNoAllocs(t, "forecast", func() {
+		if rt.Explain(3).Verdict != RouteFull {
+			t.Fatal("another forecast")
+		}
+	})
 	wantNoAllocs(t, "refusal", func() {
 		w := r.c.NewWaiter(loop)
 		if rt.Enter(loop, 1, w) != RouteFull {

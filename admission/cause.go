@@ -68,7 +68,7 @@ func (w *Waiter) Paused(now int64) (standsStill bool, total, since int64) {
 	}
 	total += w.still(now)
 	if began, on := w.Route.pauses.running(&w.Route.pool.pauses); on {
-		return true, total, max(began, w.Since)
+		return true, total, min(max(began, w.Since), now)
 	}
 	return false, total, 0
 }

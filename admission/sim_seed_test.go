@@ -138,8 +138,7 @@ func (w *world) act(loop int) {
 	h := w.hosts[w.rnd.IntN(len(w.hosts))]
 	switch w.rnd.IntN(13) {
 	case 0, 1:
-		s.o = w.someLimits()
-		s.r.SetLimits(loop, w.now, s.o)
+		w.limit(s, loop)
 	case 2:
 		p.SetMaxSize(loop, w.now, 1+w.rnd.IntN(6))
 	case 3:
@@ -161,6 +160,9 @@ func (w *world) act(loop int) {
 	case 9:
 		if s.r.Forget() {
 			w.renew(s, s.r)
+			if w.rnd.IntN(2) == 0 {
+				s.r.Hold(w.now)
+			}
 		}
 	case 10:
 		if w.rnd.IntN(2) == 0 {
@@ -180,6 +182,22 @@ func (w *world) act(loop int) {
 		slack := w.rnd.Int64N(3) * ms
 		w.slack = max(w.slack, slack)
 		w.c.SetFIFOSlack(slack)
+	}
+}
+
+// limit changes all limits of a route, or its bounds, or its weight.
+func (w *world) limit(s *simRoute, loop int) {
+	o := w.someLimits()
+	switch w.rnd.IntN(4) {
+	case 0:
+		s.o.Weight = o.Weight
+		s.r.SetWeight(o.Weight)
+	case 1:
+		s.o.MaxInFlight, s.o.MaxWaiters = o.MaxInFlight, o.MaxWaiters
+		s.r.SetBounds(loop, w.now, o.MaxInFlight, o.MaxWaiters)
+	default:
+		s.o = o
+		s.r.SetLimits(loop, w.now, o)
 	}
 }
 

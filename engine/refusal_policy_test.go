@@ -47,6 +47,9 @@ func TestDropOldest(t *testing.T) {
 			line = append(line[1:], c)
 			waiting(t, e, 4)
 		}
+		if n := e.Tally("job"); n.Shed != 6 || n.Rejected != 0 || n.PeakWaiting != 4 || n.PeakInFlight != 1 {
+			t.Errorf("loops %d: %+v, want 6 shed and none rejected", loops, n)
+		}
 		exec(t, hold, "commit")
 		for i, c := range line {
 			if all, err := c.ReadUntil('Z', 1); err != nil || strings.Contains(typesOf(all), "E") {
@@ -56,9 +59,6 @@ func TestDropOldest(t *testing.T) {
 		rested(t, e)
 		for _, c := range waiters { // a session that was shed goes on
 			usable(t, c)
-		}
-		if n := e.Tally("job"); n.Shed != 6 || n.Rejected != 0 || n.PeakWaiting != 4 || n.PeakInFlight != 1 {
-			t.Errorf("loops %d: %+v, want 6 shed and none rejected", loops, n)
 		}
 	}
 }

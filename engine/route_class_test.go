@@ -173,10 +173,10 @@ func TestRequestsOfOneClientByClass(t *testing.T) {
 		usable(t, c)
 		exec(t, c, "begin; select 1; commit")
 	}
-	exec(t, writer, "commit")
-	rested(t, e)
-	exec(t, c, "insert into by_class values (4)")
 	if n := e.Tally("postgres/postgres//write"); n.Rejected != 2 || n.PeakInFlight != 1 {
 		t.Errorf("%+v, want 2 refused and never more than one in flight", n)
 	}
+	exec(t, writer, "commit")
+	rested(t, e)
+	exec(t, c, "insert into by_class values (4)")
 }

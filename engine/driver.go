@@ -26,6 +26,9 @@ const mailPerTurn = 256
 
 // Post puts m into the inbox of worker to.
 func (w *worker) Post(to int, m *admission.Message) {
+	if to != w.id {
+		w.stats.messages.inc()
+	}
 	peer := w.eng.workers[to]
 	for {
 		old := peer.mail.head.Load()

@@ -30,6 +30,7 @@ type counters struct {
 	backendsLost   counter
 	backendsClosed counter
 	moves          counter // servers that left for another loop
+	messages       counter // of admission, to other loops
 	bufferFull     counter // reads put off because of max_buffer_memory
 	timeouts       [timeoutKinds]counter
 	closed         [reasonCount]counter
@@ -48,6 +49,7 @@ type Stats struct {
 	Pins, SettingBatches, BackendsClosed uint64
 	BackendsLost, ServerErrors           uint64
 	BytesFromClients, BytesFromServers   uint64
+	Moves, Messages                      uint64 // of backends to other loops, of admission to other loops
 	BufferBytes                          int64
 	BufferLimit                          uint64
 	AcceptPaused                         uint64
@@ -83,6 +85,8 @@ func (e *Engine) Stats() Stats {
 		s.BytesFromClients += c.bytesIn.v.Load()
 		s.BytesFromServers += c.bytesOut.v.Load()
 		s.BufferLimit += c.bufferFull.v.Load()
+		s.Moves += c.moves.v.Load()
+		s.Messages += c.messages.v.Load()
 		for k := range c.timeouts {
 			s.Timeouts[timeoutNames[k]] += c.timeouts[k].v.Load()
 		}

@@ -38,6 +38,11 @@ func (w *Waiter) Spent(now int64) [Causes]int64 {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 	}
+	return w.account(now)
+}
+
+// account is w's time up to now.
+func (w *Waiter) account(now int64) [Causes]int64 {
 	spent := w.spent
 	if now >= w.mark {
 		w.book(&spent, now)
@@ -54,7 +59,7 @@ func (w *Waiter) Spent(now int64) [Causes]int64 {
 }
 
 // Paused tells whether w stands still in its queue because of a pause at this moment, for how long it did so
-// altogether, in ns, and since when, if it does (pauses of the route, the pool and the process that touch or overlap are
+// altogether (Spent's CausePause), in ns, and since when, if it does (pauses of the route, the pool and the process that touch or overlap are
 // one). Called where Spent is.
 func (w *Waiter) Paused(now int64) (standsStill bool, total, since int64) {
 	if !w.told {
@@ -62,11 +67,10 @@ func (w *Waiter) Paused(now int64) (standsStill bool, total, since int64) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 	}
-	total = w.spent[CausePause]
+	total = w.account(now)[CausePause]
 	if w.state != waiterQueued {
 		return false, total, 0
 	}
-	total += w.still(now)
 	if began, on := w.Route.pauses.running(&w.Route.pool.pauses); on {
 		return true, total, min(max(began, w.Since), now)
 	}

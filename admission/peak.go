@@ -6,12 +6,16 @@ import "sync/atomic"
 // so between calls it is exact. Read by any goroutine; costs its writers one load unless the peak rises.
 type peak struct{ v atomic.Int64 }
 
+// note is inlined; raise is not.
 func (k *peak) note(n int) {
-	for {
-		old := k.v.Load()
-		if int64(n) <= old || k.v.CompareAndSwap(old, int64(n)) {
-			return
-		}
+	if int64(n) > k.v.Load() {
+		k.raise(int64(n))
+	}
+}
+
+func (k *peak) raise(n int64) {
+	for old := k.v.Load(); n > old && !k.v.CompareAndSwap(old, n); {
+		old = k.v.Load()
 	}
 }
 

@@ -107,3 +107,55 @@ func TestPolicyChangesWhileRequestsWait(t *testing.T) {
 	r.c.Release(0, r.now, p)
 	r.wantCounts(rt, 0, 0)
 }
+
+// With more waiters than a lowered bound allows a newcomer still replaces one, so the queue shrinks with each grant only.
+func TestDropPoliciesAboveALoweredBound(t *testing.T) {
+	for _, policy := range []Policy{DropOldest, DropRandom} {
+		r := newRig(t, Options{Loops: 2, MaxWaiters: 20}, 1, 10)
+		o := RouteOptions{MaxInFlight: 1, MaxWaiters: 6, OnFull: policy}
+		rt := r.pool.NewRoute(o)
+		r.fill(rt, 0, 1)
+		p := rt.TryRun(0)
+		for i := range 6 {
+			r.enter(rt, i%2, i)
+		}
+		o.MaxWaiters = 2
+		rt.SetLimits(0, r.now, o)
+		for want := 6; want > 2; want-- {
+			if _, v := r.enter(rt, 0, "newcomer"); v != Pending {
+				t.Fatalf("verdict %d", v)
+			}
+			r.wantCounts(rt, 1, want)
+			r.c.Release(p.Loop(), r.now, p)
+			r.deliver()
+			r.wantCounts(rt, 1, want-1)
+		}
+		o.MaxWaiters = 0
+		rt.SetLimits(0, r.now, o)
+		if _, v := r.enter(rt, 0, "newcomer"); v != RouteFull {
+			t.Fatalf("verdict %d of a route without a queue", v)
+		}
+		r.wantCounts(rt, 1, 2)
+	}
+}
+
+// A paused route sheds as usual, and who is left runs after the resume.
+func TestDropOldestInAPausedRoute(t *testing.T) {
+	r := newRig(t, Options{Loops: 2, MaxWaiters: 20}, 1, 10)
+	rt := r.pool.NewRoute(RouteOptions{MaxInFlight: 1, MaxWaiters: 2, OnFull: DropOldest})
+	r.fill(rt, 0, 1)
+	rt.Pause(1, r.now)
+	for i := range 5 {
+		r.enter(rt, i%2, i)
+	}
+	r.wantCounts(rt, 0, 2)
+	if rt.Count(Shed) != 3 {
+		t.Fatalf("%d shed", rt.Count(Shed))
+	}
+	rt.Resume(1, r.now)
+	r.deliver()
+	r.wantCounts(rt, 1, 1)
+	if got := r.loops[1].owners; len(got) != 1 || got[0] != 3 {
+		t.Fatalf("%v runs", got)
+	}
+}

@@ -93,3 +93,10 @@ func (c *Controller) DropCap(k *Cap) bool {
 	c.budgets.Store(&kept)
 	return true
 }
+
+// Paused tells whether the process is paused. Any goroutine.
+func (c *Controller) Paused() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.paused
+}

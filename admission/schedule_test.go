@@ -158,10 +158,11 @@ func TestIdleRouteEarnsNoCreditAndNobodyStarves(t *testing.T) {
 func TestSlackLetsALoopServeItsOwnWaiter(t *testing.T) {
 	const slack = 2e6
 	for _, c := range []struct {
-		age  int64
-		want string
-	}{{slack, "own"}, {slack + 1, "oldest"}} {
-		r := newRig(t, Options{Loops: 2, MaxWaiters: 10, FIFOSlack: slack}, 1, 10)
+		first, now, age int64
+		want            string
+	}{{slack, slack, slack, "own"}, {slack, slack, slack + 1, "oldest"}, {0, slack, slack, "own"}, {slack, 0, 1, "oldest"}} {
+		r := newRig(t, Options{Loops: 2, MaxWaiters: 10, FIFOSlack: c.first}, 1, 10)
+		r.c.SetFIFOSlack(c.now)
 		rt := r.pool.NewRoute(RouteOptions{MaxInFlight: 9, MaxWaiters: 9})
 		r.fill(rt, 0, 1)
 		p := rt.TryRun(0)
@@ -172,7 +173,7 @@ func TestSlackLetsALoopServeItsOwnWaiter(t *testing.T) {
 		r.deliver()
 		got := append(r.loops[0].owners, r.loops[1].owners...)
 		if len(got) != 1 || got[0] != c.want {
-			t.Fatalf("%d ns later: %v runs, want %s", c.age, got, c.want)
+			t.Fatalf("%+v: %v runs", c, got)
 		}
 	}
 }

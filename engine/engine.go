@@ -10,6 +10,8 @@
 //	request.go      asking admission; refusals
 //	routes.go classes.go  which route a request belongs to
 //	settings.go     what may change while it runs
+//	control*.go     changing it; PAUSE, RESUME
+//	views*.go explain.go  what is to be seen of admission
 //	recovery.go     a client left while its backend was busy
 //	cancel.go       CancelRequest
 //	timeouts.go     every clock
@@ -48,16 +50,20 @@ type Engine struct {
 
 	clientCap       clientCap // max_clients of the process
 	unauthenticated atomic.Int64
+	peakUnknown     atomic.Int64 // the most that unauthenticated ever was
 	clientIDs       atomic.Uint64
 	serverIDs       atomic.Uint64
 
-	draining atomic.Bool
-	drainEnd atomic.Int64 // reactor.Now() at which what is left is cut
-	cut      atomic.Int64 // transactions cut at the deadline
-	failed   atomic.Pointer[error]
-	failOnce sync.Once
-	failure  chan struct{}
-	running  sync.WaitGroup
+	operating sync.Mutex // lets one change of settings or pauses in at a time
+	pausedAll *pause     // of the process; under operating
+	started   atomic.Bool
+	draining  atomic.Bool
+	drainEnd  atomic.Int64 // reactor.Now() at which what is left is cut
+	cut       atomic.Int64 // transactions cut at the deadline
+	failed    atomic.Pointer[error]
+	failOnce  sync.Once
+	failure   chan struct{}
+	running   sync.WaitGroup
 }
 
 const (
@@ -71,14 +77,17 @@ const (
 
 // New prepares an engine for cfg and opens its listeners. Errors name what is
 // wrong and the remedy. Nothing runs until Start.
-func New(cfg *configs.Config, log *slog.Logger) (*Engine, error) {
+func New(cfg *configs.Config, log *slog.Logger, more ...Option) (*Engine, error) {
 	loops := loopCount(cfg.Server.Loops, runtime.GOMAXPROCS(0))
 	e := &Engine{cfg: cfg, log: log, failure: make(chan struct{})}
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails on Linux
 	e.instance = binary.BigEndian.Uint64(b[:])
-	e.settings.Store(newSettings(1, cfg))
-	e.clientCap.max = int64(cfg.Server.MaxClients)
+	e.settings.Store(newSettings(1, cfg, nil, nil, nil))
+	for _, o := range more {
+		o(e)
+	}
+	e.clientCap.max.Store(int64(cfg.Server.MaxClients))
 	e.adm = admission.New(admission.Options{
 		Loops: loops, FIFOSlack: int64(cfg.Admission.FifoSlackMs) * ms,
 		MaxWaiters: cfg.Capacity.MaxCheckoutWaiters, MaxConnectsPerHost: cfg.Admission.MaxConnectsPerHost,
@@ -93,6 +102,24 @@ func New(cfg *configs.Config, log *slog.Logger) (*Engine, error) {
 		return nil, err
 	}
 	return e, nil
+}
+
+// Option tells New more than it needs.
+type Option func(*Engine)
+
+// WithOrigins tells where the settings came from, for the views of limits.
+func WithOrigins(o *configs.Origins) Option {
+	return func(e *Engine) { e.settings.Store(newSettings(1, e.cfg, o, nil, nil)) }
+}
+
+// raise lifts a peak to n if it is lower.
+func raise(peak *atomic.Int64, n int64) {
+	for {
+		old := peak.Load()
+		if n <= old || peak.CompareAndSwap(old, n) {
+			return
+		}
+	}
 }
 
 // loopCount is the number of loops for a setting and a number of CPUs: one CPU
@@ -152,15 +179,18 @@ func (e *Engine) listen() error {
 
 // admitSocket bounds sockets that have not shown a startup packet.
 func (e *Engine) admitSocket() bool {
-	if n := e.unauthenticated.Add(1); n > int64(e.cfg.Server.MaxUnauthenticated) {
+	n := e.unauthenticated.Add(1)
+	if n > int64(e.cfg.Server.MaxUnauthenticated) {
 		e.unauthenticated.Add(-1)
 		return false
 	}
+	raise(&e.peakUnknown, n)
 	return true
 }
 
 // Start runs loops and acceptor. It returns at once.
 func (e *Engine) Start() {
+	e.started.Store(true)
 	e.helpers = reactor.NewHelpers(0, helperQueue, func(err error) { e.log.Error("helper failed", "error", err) })
 	for _, w := range e.workers {
 		w.loop.Wheel().Schedule(&w.tick, reactor.Now()+tickInterval)

@@ -19,6 +19,7 @@ import (
 	"pgkinetic/admission/routing"
 	"pgkinetic/backend"
 	"pgkinetic/configs"
+	"pgkinetic/engine/reactor"
 	"pgkinetic/engine/session"
 	"pgkinetic/protocol"
 	"pgkinetic/protocol/sqllex"
@@ -65,6 +66,7 @@ type pool struct {
 	clean       []byte                           // the Query that cleans a dirty server
 	cleanAll    bool                             // clean is DISCARD ALL
 	resetAlways bool
+	resetQuery  string       // reset_query, of which the three above were made
 	clients     atomic.Int64 // those that found it and are not gone; it rises under the registry's mutex only
 }
 
@@ -81,15 +83,18 @@ type userPool struct {
 
 // clientCap bounds logged-in clients (max_clients of process, database, user).
 type clientCap struct {
-	used atomic.Int64
-	max  int64 // 0: none
+	used, peak atomic.Int64
+	max        atomic.Int64 // 0: none
+	asked      int64        // ns, when a login last asked for it; under the registry's mutex
 }
 
 func (k *clientCap) take() bool {
-	if n := k.used.Add(1); k.max > 0 && n > k.max {
+	n, most := k.used.Add(1), k.max.Load()
+	if most > 0 && n > most {
 		k.used.Add(-1)
 		return false
 	}
+	raise(&k.peak, n)
 	return true
 }
 
@@ -104,13 +109,17 @@ type registry struct {
 	hosts   map[configs.Host]*host
 	pools   map[poolKey]*pool
 	users   map[userPoolKey]*userPool
-	dbCaps  map[string]*admission.Cap
-	usrCaps map[string]*admission.Cap
-	dbCli   map[string]*clientCap
-	usrCli  map[string]*clientCap
-	all     atomic.Pointer[[]*pool] // for sweeps, in order of creation
+	dbCaps  map[string]*admission.Cap // by entry
+	usrCaps map[string]*admission.Cap // by the user of a pool
+	dbCli   map[string]*clientCap     // by entry
+	usrCli  map[string]*clientCap     // by the user of a client
+	pruned  int64                     // ns, when usrCli was last pruned
+	peak    int                       // the most pools that there ever were
+	all     atomic.Pointer[[]*pool]   // for sweeps, in order of creation
 	routes  *routing.Directory[*pool, *route]
 	stats   *statsTable
+
+	pausedDatabases, pausedRoutes map[string]*pause // control_pause.go
 }
 
 func newRegistry(e *Engine, loops int) *registry {
@@ -118,15 +127,18 @@ func newRegistry(e *Engine, loops int) *registry {
 		eng: e, hosts: map[configs.Host]*host{}, pools: map[poolKey]*pool{}, users: map[userPoolKey]*userPool{},
 		dbCaps: map[string]*admission.Cap{}, usrCaps: map[string]*admission.Cap{},
 		dbCli: map[string]*clientCap{}, usrCli: map[string]*clientCap{},
+		pausedDatabases: map[string]*pause{}, pausedRoutes: map[string]*pause{},
 	}
 	r.all.Store(&[]*pool{})
 	r.stats = newStatsTable(loops)
 	r.routes = routing.NewDirectory(routing.DirectoryOptions[*pool, *route]{
 		Max: e.settings.Load().cfg.Admission.MaxRoutes, MaxPerPool: admission.MaxRoutes - 1,
-		Make: r.newRoute, Overflow: r.newOverflow, Names: (*pool).names,
-		Weigh:  func(rt *route, weight int) { rt.adm.SetWeight(weight) },
-		Forget: func(rt *route) bool { return !rt.adm.Counts().Paused && rt.adm.Forget() },
-		Gone:   r.forgotten,
+		Make:     func(p *pool, id routing.Identity) *route { return r.bornRoute(r.newRoute(p, id)) },
+		Overflow: func(p *pool) *route { return r.bornRoute(r.newOverflow(p)) },
+		Names:    (*pool).names,
+		Weigh:    func(rt *route, weight int) { rt.adm.SetWeight(weight) },
+		Forget:   func(rt *route) bool { return !rt.adm.Counts().Paused && rt.adm.Forget() },
+		Gone:     func(rt *route) { r.stats.bury(rt, reactor.Now(), r.forgotten) },
 	})
 	return r
 }
@@ -135,14 +147,15 @@ func newRegistry(e *Engine, loops int) *registry {
 // in pool.clients from then on; nil with an error for the client when there is
 // none to be had.
 func (r *registry) find(database, user string) (*userPool, closeReason, *protocol.ErrorFields) {
-	cfg := r.eng.settings.Load().cfg
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.eng.settings.Load() // inside, so that a change of settings sees what is made under older ones
+	cfg := s.cfg
 	entry := cfg.Database(database)
 	if entry == nil {
 		return nil, reasonLoginRefused, loginError(protocol.CodeInvalidCatalogName,
 			fmt.Sprintf("database %q does not exist", database))
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	usr := cfg.User(user)
 	key := poolKey{
 		entry: entry.Name, database: entry.ServerDatabase(database), user: entry.ServerUser(user),
@@ -154,17 +167,18 @@ func (r *registry) find(database, user string) (*userPool, closeReason, *protoco
 			e := loginError(protocol.CodeTooManyConnections, fmt.Sprintf("too many pools (max_pools = %d)", cfg.Server.MaxPools))
 			return nil, reasonTooManyPools, e
 		}
-		p = r.newPool(key, entry)
+		p = r.newPool(s, key, entry)
 	}
 	p.clients.Add(1)
 	uk := userPoolKey{p, routing.Tenant{Database: database, User: user}}
 	up := r.users[uk]
 	if up == nil {
-		up = &userPool{pool: p, tenant: uk.tenant, clients: r.clientCaps(entry, usr)}
+		up = &userPool{pool: p, tenant: uk.tenant, clients: r.clientCaps(s, entry.Name, user)}
 		if len(r.users) < maxUserPools {
 			r.users[uk] = up
 		}
 	}
+	up.clients[len(up.clients)-1].asked = reactor.Now()
 	return up, reasonNone, nil
 }
 
@@ -182,6 +196,11 @@ func (r *registry) dropUnused() (dropped bool) {
 		return false
 	}
 	maps.DeleteFunc(r.users, func(k userPoolKey, _ *userPool) bool { return r.pools[k.pool.key] != k.pool })
+	for name, k := range r.usrCaps {
+		if r.eng.adm.DropCap(k) {
+			delete(r.usrCaps, name)
+		}
+	}
 	all := slices.DeleteFunc(slices.Clone(*r.all.Load()), func(p *pool) bool { return r.pools[p.key] != p })
 	r.all.Store(&all)
 	return true
@@ -203,16 +222,42 @@ func (r *registry) limitsOf(s *settings, up *userPool, rule int) *configs.Capaci
 // maxUserPools bounds the shared views; beyond it a client gets one of its own.
 const maxUserPools = 10000
 
-func (r *registry) clientCaps(d *configs.Database, u *configs.User) []*clientCap {
-	caps := []*clientCap{&r.eng.clientCap}
-	if d.MaxClients != nil {
-		caps = append(caps, cached(r.dbCli, d.Name, func() *clientCap { return &clientCap{max: int64(*d.MaxClients)} }))
+// clientCaps gives what a client counts in: the process, its database, its user,
+// the last two also while they have no bound, since they may be given one.
+func (r *registry) clientCaps(s *settings, entry, user string) []*clientCap {
+	if len(r.usrCli) >= maxUserPools {
+		r.pruneUsers(reactor.Now())
 	}
-	if u != nil && u.MaxClients != nil {
-		caps = append(caps, cached(r.usrCli, u.Name, func() *clientCap { return &clientCap{max: int64(*u.MaxClients)} }))
+	return []*clientCap{
+		&r.eng.clientCap,
+		cached(r.dbCli, entry, func() *clientCap { return newClientCap(s.databaseClients(entry)) }),
+		cached(r.usrCli, user, func() *clientCap { return newClientCap(s.userClients(user)) }),
 	}
-	return caps
 }
+
+func newClientCap(most int) *clientCap {
+	k := &clientCap{}
+	k.max.Store(int64(most))
+	return k
+}
+
+// pruneUsers forgets the counts of users who have no client, at most once in
+// userGrace. A login that has asked for one a moment ago is just about to count
+// in it.
+func (r *registry) pruneUsers(now int64) {
+	if now-r.pruned < userGrace {
+		return
+	}
+	r.pruned = now
+	for name, k := range r.usrCli {
+		if k.used.Load() == 0 && now-k.asked >= userGrace {
+			delete(r.usrCli, name)
+		}
+	}
+	maps.DeleteFunc(r.users, func(k userPoolKey, _ *userPool) bool { return r.usrCli[k.tenant.User] == nil })
+}
+
+const userGrace = 1000 * ms
 
 func cached[K comparable, V any](m map[K]*V, k K, make func() *V) *V {
 	v := m[k]
@@ -223,28 +268,40 @@ func cached[K comparable, V any](m map[K]*V, k K, make func() *V) *V {
 	return v
 }
 
-func (r *registry) newPool(key poolKey, entry *configs.Database) *pool {
-	cfg, adm := r.eng.settings.Load().cfg, r.eng.adm
-	poolUser := cfg.User(key.user)
-	limits := cfg.Effective(entry, poolUser, nil)
+// newPool makes a pool. It counts in a cap of its entry and in one of its user
+// from the beginning, whether they have a bound or not.
+func (r *registry) newPool(s *settings, key poolKey, entry *configs.Database) *pool {
+	cfg, adm := s.cfg, r.eng.adm
+	newCap := func(name string, most int) *admission.Cap {
+		k := adm.NewCap(name, most)
+		k.SetMaxMoves(cfg.Admission.MaxConnectsPerHost)
+		return k
+	}
 	h := cached(r.hosts, entry.Host(), func() *host {
-		return newHost(entry.Host(), adm.NewHost(entry.Host().String(), cfg.Capacity.MaxBackends))
+		k := adm.NewHost(entry.Host().String(), cfg.Capacity.MaxBackends)
+		k.InitConnects(cfg.Admission.MaxConnectsPerHost)
+		return newHost(entry.Host(), k)
 	})
-	o := admission.PoolOptions{Host: h.adm, MaxSize: min(limits.PoolMaxSize, cfg.Capacity.MaxBackends)}
-	if entry.MaxBackends != nil {
-		o.Database = cached(r.dbCaps, entry.Name, func() *admission.Cap { return adm.NewCap("database "+entry.Name, *entry.MaxBackends) })
-	}
-	if poolUser != nil && poolUser.MaxBackends != nil {
-		o.User = cached(r.usrCaps, poolUser.Name, func() *admission.Cap { return adm.NewCap("user "+poolUser.Name, *poolUser.MaxBackends) })
-	}
+	limits := cfg.Effective(entry, cfg.User(key.user), nil)
 	p := &pool{
-		key: key, entry: entry, mode: key.mode, host: h, adm: adm.NewPool(o),
+		key: key, entry: entry, mode: key.mode, host: h,
+		adm: adm.NewPool(admission.PoolOptions{
+			Host: h.adm, MaxSize: s.poolMaxSize(&limits),
+			Database: cached(r.dbCaps, entry.Name, func() *admission.Cap {
+				return newCap("database "+entry.Name, s.databaseBackends(entry.Name))
+			}),
+			User: cached(r.usrCaps, key.user, func() *admission.Cap { return newCap("user "+key.user, s.userBackends(key.user)) }),
+		}),
 		loginConfig: loginConfig(entry, key),
 	}
 	p.limits.Store(&limits)
 	p.setReset(limits.ResetQuery)
 	p.adm.Owner = p
+	if r.holdsPool(p) {
+		p.adm.Hold(reactor.Now())
+	}
 	r.pools[key] = p
+	r.peak = max(r.peak, len(r.pools))
 	all := append(append([]*pool(nil), *r.all.Load()...), p)
 	r.all.Store(&all)
 	return p
@@ -261,6 +318,7 @@ func loginConfig(d *configs.Database, key poolKey) backend.LoginConfig {
 }
 
 func (p *pool) setReset(q string) {
+	p.resetQuery = q
 	sql := "DISCARD ALL"
 	p.cleanAll = true
 	switch q {

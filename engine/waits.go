@@ -53,18 +53,23 @@ const outcomes = int(admission.Drained) + 1
 type routeStats struct {
 	label   string
 	routes  int                               // live ones
+	graves  int                               // those in statsTable.graves
 	retired [outcomes]atomic.Uint64           // what routes that are gone have counted
 	waits   [][admission.Causes]waitHistogram // by loop, and one for labels that made room
+	whole   []waitHistogram                   // the same of whole waits, whatever the causes
 }
 
 // waited takes how long a request of the route waited, split by cause. On the
 // loop with that number.
 func (s *routeStats) waited(loop int, spent [admission.Causes]int64) {
+	var whole int64
 	for cause, ns := range spent {
 		if ns > 0 {
 			s.waits[loop][cause].observe(ns)
+			whole += ns
 		}
 	}
+	s.whole[loop].observe(whole)
 }
 
 // absorb takes over what a label has counted that makes room; t.mu is held.
@@ -77,6 +82,7 @@ func (s *routeStats) absorb(old *routeStats) {
 		for cause := range mine {
 			mine[cause].absorb(&old.waits[i][cause])
 		}
+		s.whole[len(s.whole)-1].absorb(&old.whole[i])
 	}
 }
 
@@ -92,6 +98,9 @@ type statsTable struct {
 	loops  int
 	labels map[string]*routeStats
 	other  *routeStats
+	graves []grave // oldest first; views_graves.go
+
+	peakInFlight, peakWaiting int // the highest of a route that is gone
 }
 
 func newStatsTable(loops int) *statsTable {
@@ -101,7 +110,9 @@ func newStatsTable(loops int) *statsTable {
 }
 
 func (t *statsTable) make(label string) *routeStats {
-	return &routeStats{label: label, waits: make([][admission.Causes]waitHistogram, t.loops+1)}
+	return &routeStats{
+		label: label, waits: make([][admission.Causes]waitHistogram, t.loops+1), whole: make([]waitHistogram, t.loops+1),
+	}
 }
 
 // join gives the statistics of a new route with this label.
@@ -131,7 +142,7 @@ func (t *statsTable) leave(s *routeStats) {
 // makeRoom sums a label without routes under "other".
 func (t *statsTable) makeRoom() bool {
 	for label, s := range t.labels {
-		if s.routes == 0 {
+		if s.routes == 0 && s.graves == 0 {
 			t.other.absorb(s)
 			delete(t.labels, label)
 			return true
@@ -176,13 +187,29 @@ func newWaitHistogram() WaitHistogram {
 	return WaitHistogram{BoundsMs: waitBoundsMs[:], Counts: make([]uint64, len(waitBoundsMs)+1)}
 }
 
-// add sums what all loops have observed for a cause.
-func (h *WaitHistogram) add(s *routeStats, cause admission.Cause) {
-	for i := range s.waits {
-		k := &s.waits[i][cause]
-		for b := range k.buckets {
-			h.Counts[b] += k.buckets[b].v.Load()
+// byCause gives what all loops have observed, split by cause.
+func (s *routeStats) byCause() (all [admission.Causes]WaitHistogram) {
+	for cause := range all {
+		all[cause] = newWaitHistogram()
+		for i := range s.waits {
+			all[cause].add(&s.waits[i][cause])
 		}
-		h.SumMs += float64(k.sum.v.Load()) / float64(ms)
 	}
+	return all
+}
+
+// wholeWaits gives what all loops have observed of whole waits.
+func (s *routeStats) wholeWaits() WaitHistogram {
+	h := newWaitHistogram()
+	for i := range s.whole {
+		h.add(&s.whole[i])
+	}
+	return h
+}
+
+func (h *WaitHistogram) add(k *waitHistogram) {
+	for b := range k.buckets {
+		h.Counts[b] += k.buckets[b].v.Load()
+	}
+	h.SumMs += float64(k.sum.v.Load()) / float64(ms)
 }

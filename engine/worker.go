@@ -62,6 +62,7 @@ const (
 	msgCancelDone                  // *cancelRequest, back
 	msgComputed                    // *server: a helper has derived its keys
 	msgResolved                    // *lookup: a name has been looked up
+	msgControl                     // *control: a change from outside the loops
 	msgBye                         // end of the loop: say goodbye to PostgreSQL
 )
 
@@ -97,6 +98,8 @@ func (w *worker) onMessage(m *reactor.Message) {
 		m.Ref.(*server).computed()
 	case msgResolved:
 		m.Ref.(*lookup).arrived()
+	case msgControl:
+		w.controlled(m.Ref.(*control))
 	case msgBye:
 		w.bye()
 	}

@@ -1,0 +1,100 @@
+package engine
+
+// What a reload cannot change in a running process, told honestly.
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"pgkinetic/configs"
+)
+
+// Notice is a setting whose new value does not hold, or not for everybody, until
+// what Effect says has happened.
+type Notice struct{ Setting, Effect string }
+
+func (n Notice) String() string { return n.Setting + ": " + n.Effect }
+
+const (
+	needsRestart = "needs a restart"
+	forNewPools  = "takes effect for new pools; those that exist go on as they are"
+	forNewLogins = "takes effect for clients that log in from now on"
+	entryGone    = "is gone for new logins; clients that are logged in stay"
+)
+
+// liveSettings are those outside capacity, admission and the lists that hold at
+// once, or for logins from now on.
+var liveSettings = map[string]string{
+	"server.max_clients": "", "server.max_pools": "", "server.pool_mode": forNewLogins,
+}
+
+// unapplied compares a new configuration with what the process runs under.
+func (e *Engine) unapplied(old, next *configs.Config) (notices []Notice) {
+	for _, o := range configs.Options() {
+		if o.Section != "server" && o.Section != "log" && o.Section != "drain" {
+			continue
+		}
+		effect, live := liveSettings[o.Path()]
+		before := e.cfg // as at the start
+		if live {
+			before = old
+		} else {
+			effect = needsRestart
+		}
+		if effect != "" && !reflect.DeepEqual(configField(before, o), configField(next, o)) {
+			notices = append(notices, Notice{o.Path(), effect})
+		}
+	}
+	for i := range next.Users {
+		u := &next.Users[i]
+		before := configs.PoolMode("")
+		if was := old.User(u.Name); was != nil {
+			before = was.PoolMode
+		}
+		if before != u.PoolMode {
+			notices = append(notices, Notice{fmt.Sprintf("users[%s].pool_mode", u.Name), forNewLogins})
+		}
+	}
+	return append(notices, e.registry.unapplied(next)...)
+}
+
+// configField gives the value of a setting that is in no list.
+func configField(c *configs.Config, o *configs.Option) any {
+	return field(field(reflect.ValueOf(c).Elem(), o.Section), o.Key).Interface()
+}
+
+// unapplied compares each pool that exists with what it would be made of now.
+func (r *registry) unapplied(next *configs.Config) []Notice {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	found := map[Notice]bool{}
+	for _, p := range r.pools {
+		name := p.entry.Name
+		note := func(key, effect string, differs bool) {
+			if differs {
+				found[Notice{strings.TrimSuffix(fmt.Sprintf("databases[%s].%s", name, key), "."), effect}] = true
+			}
+		}
+		i := slices.IndexFunc(next.Databases, func(d configs.Database) bool { return d.Name == name })
+		if i < 0 {
+			note("", entryGone, true)
+			continue
+		}
+		was, is := p.entry, &next.Databases[i]
+		note("hosts", forNewPools, !slices.Equal(was.Hosts, is.Hosts))
+		note("password", forNewPools, was.Password.Reveal() != is.Password.Reveal())
+		note("startup_parameters", forNewPools, !maps.Equal(was.StartupParameters, is.StartupParameters))
+		note("connect_query", forNewPools, was.ConnectQuery != is.ConnectQuery)
+		note("dbname", forNewLogins, was.DBName != is.DBName)
+		note("user", forNewLogins, was.User != is.User)
+		note("pool_mode", forNewLogins, was.PoolMode != is.PoolMode)
+		resets := next.Effective(is, next.User(p.key.user), nil).ResetQuery
+		if p.resetQuery != resets {
+			found[Notice{"capacity.reset_query", forNewPools}] = true
+		}
+	}
+	return slices.SortedFunc(maps.Keys(found), func(a, b Notice) int { return strings.Compare(a.String(), b.String()) })
+}

@@ -1,0 +1,252 @@
+package engine
+
+// What is to be seen of admission: by label, by route. Any goroutine may look;
+// it costs the loops nothing but the moment in which the directory's list is
+// copied.
+//
+// A label's sums are what its routes that are gone have counted and what its live
+// routes count now, read so that every route is in exactly one of the two
+// (Directory.EachAfter): no sum ever falls, and nothing is counted twice.
+
+import (
+	"slices"
+	"strings"
+
+	"pgkinetic/admission"
+	"pgkinetic/admission/routing"
+	"pgkinetic/configs"
+	"pgkinetic/engine/reactor"
+)
+
+// BackpressureRow is how the routes under one label fare together.
+type BackpressureRow struct {
+	Route                 string // the label; "other" for those beyond the bound of labels
+	InFlight, MaxInFlight int    // the sums over its live routes
+	Waiting, MaxWaiters   int
+
+	Admitted     uint64 // given a backend
+	Queued       uint64 // had to wait for a permit
+	Rejected     uint64 // refused by a full queue
+	TimedOut     uint64 // waited for as long as they may, pauses included
+	Canceled     uint64 // by a CancelRequest while they waited
+	Disconnected uint64 // left while they waited
+	Shed         uint64 // gave their place in a full queue to a newcomer
+	Drained      uint64 // waited when the process was told to stop
+
+	// Of the waits since the start, requests that had a backend at once left out:
+	// upper bounds of the histogram's buckets, the last bound for what is beyond it.
+	WaitP50Ms, WaitP99Ms float64
+	OldestWaitMs         float64 // how long the oldest of those waits who wait now
+}
+
+// RouteRow is one live route.
+type RouteRow struct {
+	Route           string // its label
+	Pool            string // entry/database/user of its pool
+	Database, User  string // as clients named them; empty where the route does not tell them apart
+	ApplicationName string
+	ClientAddr      string
+	QueryClass      string
+	Rule            string // the rule's name, or its place in the list; empty for none
+	Overflow        bool   // shared by what there is no room for
+	Weight          int
+	OnFull          string
+	Paused          bool // itself, not only its database or the process
+
+	InFlight, MaxInFlight, PeakInFlight int
+	Waiting, MaxWaiters, PeakWaiting    int
+
+	// Capacity is what holds for a client of the pool's own user on this route,
+	// time-outs above all.
+	Capacity configs.Capacity
+}
+
+// RouteMetric is what metrics tell of one label.
+type RouteMetric struct {
+	Route                       string
+	Events                      map[string]uint64 // by outcome: queued, rejected, timed_out, …
+	WaitMs                      map[string]WaitHistogram
+	InFlight, Waiting           int
+	LimitInFlight, LimitWaiters int     // the sums over its live routes
+	InFlightSaturation          float64 // the highest in flight ÷ limit of one of its routes
+	WaiterSaturation            float64
+}
+
+// RouteMetrics is everything that metrics tell of admission.
+type RouteMetrics struct {
+	Routes   []RouteMetric
+	Timeouts map[string]uint64 // by kind: checkout, pause, query, …
+}
+
+var outcomeNames = [outcomes]string{
+	admission.Admitted: "admitted", admission.Queued: "queued", admission.Rejected: "rejected",
+	admission.TimedOut: "timed_out", admission.Canceled: "canceled", admission.Disconnected: "disconnected",
+	admission.Shed: "shed", admission.Drained: "drained",
+}
+
+// labelSum is what is known of one label at one moment.
+type labelSum struct {
+	stats                     *routeStats
+	routes                    int
+	counts                    [outcomes]uint64
+	inFlight, limit           int
+	waiting, maxWaiters       int
+	fullInFlight, fullWaiters float64
+	oldest                    int64
+	otherByCause              *[admission.Causes]WaitHistogram // only of "other": read at the same moment
+	otherWhole                WaitHistogram
+}
+
+// sums reads all labels at one moment, in the order of their names.
+func (e *Engine) sums(now int64) []*labelSum {
+	r := e.registry
+	by := map[*routeStats]*labelSum{}
+	r.routes.EachAfter(func() { r.stats.start(by) }, func(_ *pool, _ routing.Identity, rt *route) {
+		by[rt.stats].add(rt, now)
+	})
+	var all []*labelSum
+	for _, s := range by {
+		if s.stats != r.stats.other || s.routes > 0 || s.counts != [outcomes]uint64{} {
+			all = append(all, s)
+		}
+	}
+	slices.SortFunc(all, func(a, b *labelSum) int { return strings.Compare(a.stats.label, b.stats.label) })
+	return all
+}
+
+// start begins the sum of every label with what its routes that are gone have
+// counted. The waits under "other" are read here: a label that makes room later
+// adds its own to them.
+func (t *statsTable) start(by map[*routeStats]*labelSum) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.settle()
+	for _, s := range t.labels {
+		by[s] = s.start()
+	}
+	k := t.other.start()
+	causes := t.other.byCause()
+	k.otherByCause, k.otherWhole = &causes, t.other.wholeWaits()
+	by[t.other] = k
+}
+
+func (s *routeStats) start() *labelSum {
+	k := &labelSum{stats: s}
+	for o := range k.counts {
+		k.counts[o] = s.retired[o].Load()
+	}
+	return k
+}
+
+// add takes a live route into its label's sum.
+func (k *labelSum) add(rt *route, now int64) {
+	n := rt.adm.Counts()
+	k.routes++
+	for o := range k.counts {
+		k.counts[o] += rt.adm.Count(admission.Outcome(o))
+	}
+	k.inFlight += n.InFlight
+	k.limit += n.Limit
+	k.waiting += n.Waiting
+	k.maxWaiters += n.MaxWaiters
+	k.fullInFlight = max(k.fullInFlight, part(n.InFlight, n.Limit))
+	k.fullWaiters = max(k.fullWaiters, part(n.Waiting, n.MaxWaiters))
+	k.oldest = max(k.oldest, rt.adm.OldestWait(now))
+}
+
+// part is n of most; nothing of nothing is nothing.
+func part(n, most int) float64 {
+	if most == 0 {
+		return min(float64(n), 1)
+	}
+	return float64(n) / float64(most)
+}
+
+func (k *labelSum) byCause() [admission.Causes]WaitHistogram {
+	if k.otherByCause != nil {
+		return *k.otherByCause
+	}
+	return k.stats.byCause()
+}
+
+func (k *labelSum) whole() WaitHistogram {
+	if k.otherByCause != nil {
+		return k.otherWhole
+	}
+	return k.stats.wholeWaits()
+}
+
+// Backpressure shows every label, in the order of their names. Any goroutine.
+func (e *Engine) Backpressure() []BackpressureRow {
+	var rows []BackpressureRow
+	for _, k := range e.sums(reactor.Now()) {
+		waits := k.whole()
+		rows = append(rows, BackpressureRow{
+			Route:    k.stats.label,
+			InFlight: k.inFlight, MaxInFlight: k.limit, Waiting: k.waiting, MaxWaiters: k.maxWaiters,
+			Admitted: k.counts[admission.Admitted], Queued: k.counts[admission.Queued],
+			Rejected: k.counts[admission.Rejected], TimedOut: k.counts[admission.TimedOut],
+			Canceled: k.counts[admission.Canceled], Disconnected: k.counts[admission.Disconnected],
+			Shed: k.counts[admission.Shed], Drained: k.counts[admission.Drained],
+			WaitP50Ms: waits.bounded(0.50), WaitP99Ms: waits.bounded(0.99),
+			OldestWaitMs: float64(k.oldest) / float64(ms),
+		})
+	}
+	return rows
+}
+
+// bounded is QuantileMs with the last bound for what is beyond it.
+func (h *WaitHistogram) bounded(q float64) float64 {
+	return min(h.QuantileMs(q), h.BoundsMs[len(h.BoundsMs)-1])
+}
+
+// RouteMetrics gives what metrics tell of admission. Any goroutine.
+func (e *Engine) RouteMetrics() RouteMetrics {
+	m := RouteMetrics{Timeouts: e.Stats().Timeouts}
+	for _, k := range e.sums(reactor.Now()) {
+		r := RouteMetric{
+			Route: k.stats.label, Events: map[string]uint64{}, WaitMs: map[string]WaitHistogram{},
+			InFlight: k.inFlight, Waiting: k.waiting, LimitInFlight: k.limit, LimitWaiters: k.maxWaiters,
+			InFlightSaturation: k.fullInFlight, WaiterSaturation: k.fullWaiters,
+		}
+		for o := admission.Queued; int(o) < outcomes; o++ {
+			r.Events[outcomeNames[o]] = k.counts[o]
+		}
+		for cause, h := range k.byCause() {
+			r.WaitMs[admission.Cause(cause).String()] = h
+		}
+		m.Routes = append(m.Routes, r)
+	}
+	return m
+}
+
+// LiveRoutes shows every route that there is, in the order of labels, pools and
+// addresses. Any goroutine.
+func (e *Engine) LiveRoutes() []RouteRow {
+	s := e.settings.Load()
+	var rows []RouteRow
+	e.registry.routes.Each(func(p *pool, id routing.Identity, rt *route) {
+		n := rt.adm.Counts()
+		weight, policy := rt.adm.Share()
+		i := s.currentRule(&id)
+		row := RouteRow{
+			Route: rt.label, Pool: p.title(), Database: id.Key.Database, User: id.Key.User,
+			ApplicationName: id.Key.Application, QueryClass: id.Key.Class.String(), Rule: s.ruleTitle(i),
+			Overflow: id.Overflow(), Weight: weight, OnFull: policyName(policy), Paused: n.Paused,
+			InFlight: n.InFlight, MaxInFlight: n.Limit, PeakInFlight: n.PeakInFlight,
+			Waiting: n.Waiting, MaxWaiters: n.MaxWaiters, PeakWaiting: n.PeakWaiting,
+			Capacity: s.cfg.Effective(s.entry(p), s.cfg.User(p.key.user), s.rule(i)),
+		}
+		if id.Key.Addr.IsValid() {
+			row.ClientAddr = id.Key.Addr.String()
+		}
+		rows = append(rows, row)
+	})
+	slices.SortFunc(rows, func(a, b RouteRow) int {
+		return strings.Compare(a.Route+"\x00"+a.Pool+"\x00"+a.ClientAddr, b.Route+"\x00"+b.Pool+"\x00"+b.ClientAddr)
+	})
+	return rows
+}
+
+// title names a pool in views.
+func (p *pool) title() string { return p.key.entry + "/" + p.key.database + "/" + p.key.user }

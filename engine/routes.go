@@ -95,8 +95,7 @@ func (c *client) forgetChoices() { c.choices = c.choices[:0] }
 // was, and whoever changes them looks at all routes afterwards.
 func (r *registry) newRoute(p *pool, id routing.Identity) *route {
 	s := r.eng.settings.Load()
-	rule, _ := s.table.RuleIndex(id.RuleID) // -1 when it is gone
-	return r.makeRoute(p, id, s.routeOptions(p, rule))
+	return r.makeRoute(p, id, s.routeOptions(p, s.currentRule(&id)))
 }
 
 // newOverflow makes the route that keys share for which there is no room.

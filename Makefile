@@ -48,12 +48,12 @@ test: drivers
 # The scheduler in the simulator: long random seeds, then every committed mutation, each of which must fail.
 sim:
 	@$(TOOLS) go
-	go test -tags sim -timeout 60m ./admission/... -args -seeds 20000
+	go test -tags sim -timeout 60m ./admission -args -seeds 20000
 	$(MAKE) sim-mutants
 
 sim-mutants:
 	@$(TOOLS) go
-	go test -tags sim -timeout 30m -run Mutants ./admission/... -args -mutants
+	go test -tags sim -timeout 30m -run Mutants ./admission -args -mutants
 
 # The end-to-end tests with minutes instead of seconds for each of their storms.
 soak: drivers

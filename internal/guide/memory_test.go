@@ -4,41 +4,13 @@ package guide
 
 import (
 	"fmt"
-	"log/slog"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
-	"pgkinetic/configs"
-	"pgkinetic/engine"
-	"pgkinetic/internal/pgtest"
 	"pgkinetic/internal/pgwire"
 )
-
-// startInside runs an engine in this process, where its heap can be measured, and gives its address.
-func startInside(t *testing.T, flags ...string) string {
-	t.Helper()
-	file := write(t, "k.yaml", fmt.Sprintf("databases: [{name: \"*\", hosts: [%q]}]\n", pgtest.Shared(t).Addr()))
-	cfg, _, problems := configs.Load(file, nil, append([]string{"--server.listen=127.0.0.1:0"}, flags...))
-	for _, p := range problems {
-		t.Fatal(p.String())
-	}
-	e, err := engine.New(cfg, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e.Start()
-	t.Cleanup(func() {
-		now := make(chan struct{})
-		close(now)
-		_ = e.Drain(time.Second, now) // the clients' transactions are cut
-		if err := e.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	return e.Listeners()[0].Address
-}
 
 // visitor is a client that the caller closes, so that the test itself holds nothing of it.
 func visitor(t *testing.T, address, application string) *pgwire.Conn {
@@ -79,7 +51,7 @@ func TestWaiterMemory(t *testing.T) {
 func waiterMemory(t *testing.T, query []byte) float64 {
 	t.Helper()
 	const n = 3000
-	address := startInside(t, "--capacity.pool-max-size=1", fmt.Sprintf("--capacity.max-route-waiters=%d", n),
+	_, address := startInside(t, "--capacity.pool-max-size=1", fmt.Sprintf("--capacity.max-route-waiters=%d", n),
 		"--capacity.checkout-timeout-ms=600000", "--admission.route-key=database,user")
 	busy := visitor(t, address, "")
 	defer busy.Close()
@@ -127,7 +99,7 @@ func awaitFull(t *testing.T, c *pgwire.Conn) {
 // TestRouteMemory: what a route costs is at most what the guide says, and not much less.
 func TestRouteMemory(t *testing.T) {
 	const n = 5000
-	address := startInside(t, "--admission.max-routes=100000")
+	_, address := startInside(t, "--admission.max-routes=100000")
 	name := 0
 	use := func(routes int) {
 		for range routes {

@@ -109,8 +109,8 @@ func documented(t *testing.T) []string {
 
 var number = regexp.MustCompile(`\d+`)
 
-// TestMessagesOfTheGuide provokes the messages of the table, in its order. That of a pause is left to package engine, which
-// alone can pause.
+// TestMessagesOfTheGuide provokes the messages of the table, in its order; TestPauseOfTheGuide and TestTooManyClientsOfTheGuide
+// do the last two.
 func TestMessagesOfTheGuide(t *testing.T) {
 	t.Parallel()
 	messages := documented(t)

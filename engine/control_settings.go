@@ -25,25 +25,37 @@ import (
 // A wrong value is told in the words of the settings file. Any goroutine but a
 // loop's.
 func (e *Engine) SetLimit(name, value string) error {
+	return e.change(func(s *settings) (*settings, error) {
+		parsed, err := parseLimit(s.cfg, name, value)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(settable(), name) {
+			return nil, fmt.Errorf("%s holds for a pool from its beginning to its end: change the settings and restart", name)
+		}
+		cfg := *s.cfg
+		section, key, _ := strings.Cut(name, ".")
+		if section == "capacity" {
+			assign(&cfg.Capacity, &parsed.Capacity, key)
+		} else {
+			assign(&cfg.Admission, &parsed.Admission, key)
+		}
+		return newSettings(s.generation+1, &cfg, s.origins, s.table.labels, s.with(name)), nil
+	})
+}
+
+// change makes what next gives the present settings, unless that is an error.
+func (e *Engine) change(next func(s *settings) (*settings, error)) error {
 	e.operating.Lock()
 	defer e.operating.Unlock()
-	s := e.settings.Load()
-	parsed, err := parseLimit(s.cfg, name, value)
+	if !e.started.Load() {
+		return ErrNotRunning
+	}
+	s, err := next(e.settings.Load())
 	if err != nil {
 		return err
 	}
-	if !slices.Contains(settable(), name) {
-		return fmt.Errorf("%s holds for a pool from its beginning to its end: change the settings and restart", name)
-	}
-	cfg := *s.cfg
-	section, key, _ := strings.Cut(name, ".")
-	switch section {
-	case "capacity":
-		assign(&cfg.Capacity, &parsed.Capacity, key)
-	default:
-		assign(&cfg.Admission, &parsed.Admission, key)
-	}
-	return e.apply(newSettings(s.generation+1, &cfg, s.origins, s.table.labels, s.with(name)))
+	return e.apply(s)
 }
 
 // with gives what was set at run time, one more included.
@@ -60,26 +72,25 @@ func (s *settings) with(path string) map[string]bool {
 // the routes under one label, until the next reload: weight, on_full, or a limit
 // or time-out that a rule may set. Otherwise as SetLimit.
 func (e *Engine) SetRoute(name, setting, value string) error {
-	e.operating.Lock()
-	defer e.operating.Unlock()
-	s := e.settings.Load()
-	parsed, err := parseRouteSetting(name, setting, value)
-	if err != nil {
-		return err
-	}
-	for i := range s.cfg.Routes {
-		if s.cfg.Routes[i].Name == name {
-			cfg := *s.cfg
-			cfg.Routes = slices.Clone(cfg.Routes)
-			assign(&cfg.Routes[i], parsed, setting)
-			return e.apply(newSettings(s.generation+1, &cfg, s.origins, s.table.labels, s.with(routePath(i, setting))))
+	return e.change(func(s *settings) (*settings, error) {
+		parsed, err := parseRouteSetting(name, setting, value)
+		if err != nil {
+			return nil, err
 		}
-	}
-	labels, err := e.relabel(s, name, setting, parsed)
-	if err != nil {
-		return err
-	}
-	return e.apply(newSettings(s.generation+1, s.cfg, s.origins, labels, s.with(labelPath(name, setting))))
+		for i := range s.cfg.Routes {
+			if s.cfg.Routes[i].Name == name {
+				cfg := *s.cfg
+				cfg.Routes = slices.Clone(cfg.Routes)
+				assign(&cfg.Routes[i], parsed, setting)
+				return newSettings(s.generation+1, &cfg, s.origins, s.table.labels, s.with(routePath(i, setting))), nil
+			}
+		}
+		labels, err := e.relabel(s, name, setting, parsed)
+		if err != nil {
+			return nil, err
+		}
+		return newSettings(s.generation+1, s.cfg, s.origins, labels, s.with(labelPath(name, setting))), nil
+	})
 }
 
 func routePath(i int, key string) string { return fmt.Sprintf("routes[%d].%s", i, key) }
@@ -116,25 +127,19 @@ func (e *Engine) relabel(s *settings, label, setting string, parsed *configs.Rou
 // given up for it. Limits, databases' and users' limits, admission and routes hold
 // at once, as with SetLimit; the notices name what differs and does not. Any
 // goroutine but a loop's.
-func (e *Engine) Reload(cfg *configs.Config, origins *configs.Origins) ([]Notice, error) {
-	e.operating.Lock()
-	defer e.operating.Unlock()
-	s := e.settings.Load()
-	notices := e.unapplied(s.cfg, cfg)
-	if err := e.apply(newSettings(s.generation+1, cfg, origins, nil, nil)); err != nil {
-		return nil, err
-	}
+func (e *Engine) Reload(cfg *configs.Config, origins *configs.Origins) (notices []Notice, err error) {
+	err = e.change(func(s *settings) (*settings, error) {
+		notices = e.unapplied(s.cfg, cfg)
+		return newSettings(s.generation+1, cfg, origins, nil, nil), nil
+	})
 	for _, n := range notices {
 		e.log.Warn("reloaded, but not all of it holds now", "setting", n.Setting, "effect", n.Effect)
 	}
-	return notices, nil
+	return notices, err
 }
 
 // apply makes s the present generation.
 func (e *Engine) apply(s *settings) error {
-	if !e.started.Load() {
-		return ErrNotRunning
-	}
 	r, c := e.registry, s.cfg
 	if need := configs.DescriptorsNeeded(c); need > configs.DescriptorsNeeded(e.cfg) {
 		e.log.Warn("the new limits need more file descriptors than were asked for at the start", "needed", need)

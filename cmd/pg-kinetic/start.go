@@ -17,7 +17,7 @@ func start(cfg *configs.Config, origins *configs.Origins, stderr io.Writer) int 
 	log := newLogger(cfg.Log, sink)
 	hard := hardDescriptorLimit()
 	for _, w := range configs.Warnings(cfg, origins, 0) {
-		log.Warn("setting without effect", "place", w.Place.String(), "reason", w.Message)
+		log.Warn("doubtful setting", "place", w.Place.String(), "reason", w.Message)
 	}
 	fitted, err := fitDescriptors(cfg, origins, hard, log)
 	if err != nil {

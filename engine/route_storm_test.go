@@ -16,7 +16,7 @@ import (
 )
 
 var (
-	ends  = flag.Int("ends", 4000, "how many requests TestEveryEnd makes on each engine")
+	ends  = flag.Int("ends", 1500, "how many requests TestEveryEnd makes on each engine")
 	churn = flag.Duration("churn", 2*time.Second, "how long TestExactUnderChurn resets clients")
 )
 
@@ -244,7 +244,7 @@ func (k *ender) once() error {
 		}
 	}
 	if all[0].Type == 'E' { // as a client that has read the hint
-		k.pause()
+		k.c.Silent(time.Duration(k.random.IntN(60)) * time.Millisecond)
 	}
 	if last := all[len(all)-1]; last.Body[0] != 'I' { // cancelled inside its block
 		_, err = k.c.Exec("rollback")
@@ -263,11 +263,11 @@ func (k *ender) request() (message []byte, cycles int) {
 	case 0:
 		return pgwire.Query("select 1"), 1
 	case 1:
-		return pgwire.Query("select pg_sleep(0.02)"), 1
+		return pgwire.Query("select pg_sleep(0.04)"), 1
 	case 2:
 		return extended, 1
 	case 3:
 		return slices.Concat(extended, pgwire.Query("select pg_sleep(0.005)"), extended), 3
 	}
-	return pgwire.Query("begin; select pg_sleep(0.01); commit"), 1
+	return pgwire.Query("begin; select pg_sleep(0.02); commit"), 1
 }

@@ -214,6 +214,7 @@ func (e *Engine) resumeAll() (*pause, error) {
 	if p == nil {
 		return nil, fmt.Errorf("the process is %w", ErrNotPaused)
 	}
+	forgetFailures(*e.registry.all.Load())
 	if err := e.onLoop(func(w *worker) { e.adm.Resume(w.id, w.now()) }); err != nil {
 		return nil, err
 	}
@@ -236,7 +237,17 @@ func (e *Engine) resumeDatabase(name string) (*pause, error) {
 	delete(r.pausedDatabases, name)
 	pools := slices.DeleteFunc(r.poolsIn(name), r.holdsPool)
 	r.mu.Unlock()
+	forgetFailures(pools)
 	return p, each(e, pools, func(w *worker, p *pool) { p.adm.Resume(w.id, w.now()) })
+}
+
+// forgetFailures lets pools that were paused try their hosts as if nothing had
+// failed: during the pause nobody did.
+func forgetFailures(pools []*pool) {
+	for _, p := range pools {
+		p.host.state.Succeeded(reactor.Now())
+		p.logins.Succeeded()
+	}
 }
 
 // holdsPool tells whether a pause of its database means p; r.mu is held.

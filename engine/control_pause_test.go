@@ -388,3 +388,38 @@ func TestControlWithoutLoops(t *testing.T) {
 		}
 	}
 }
+
+// TestPauseOverMaintenance: while PostgreSQL is stopped and the process or the database is paused, requests wait, also
+// when it had been found dead before; after RESUME all of them, and whoever comes, are served.
+func TestPauseOverMaintenance(t *testing.T) {
+	t.Parallel()
+	for _, s := range []engine.Scope{{}, {Database: "postgres"}} {
+		t.Run(s.String(), func(t *testing.T) {
+			t.Parallel()
+			pg := pgtest.Start(t)
+			e, address := startYAML(t, databases(pg), "--capacity.connect-timeout-ms=100")
+			var clients []*pgwire.Conn
+			for range 4 {
+				clients = append(clients, login(t, address))
+			}
+			usable(t, clients[0])
+			must(t, pg.Stop(pgtest.Fast))
+			until(t, "found dead", func() bool {
+				_, err := clients[0].Exec("select 1")
+				x, _ := e.Explain(engine.ExplainRequest{Database: "postgres", User: "postgres"})
+				return err != nil && x.Decision == engine.DecisionRefuse
+			})
+			pauseNow(t, e, s)
+			for _, c := range clients[1:] {
+				queue(t, e, c, "select 1")
+			}
+			must(t, pg.StartAgain())
+			waiting(t, e, 3)
+			must(t, e.Resume(s))
+			usable(t, clients[0])
+			for _, c := range clients[1:] {
+				answered(t, c, "TDCZI")
+			}
+		})
+	}
+}

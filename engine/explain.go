@@ -223,7 +223,7 @@ func (x *explaining) unavailable() bool {
 	if !failed {
 		cause, failed = p.host.state.FailFast(x.now, p.failLimit())
 	}
-	if !failed || p.live() > 0 {
+	if !failed || p.live() > 0 || p.adm.Counts().Paused {
 		return false
 	}
 	x.refuse("", backend.AnswerOf(cause).Message)

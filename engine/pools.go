@@ -368,6 +368,9 @@ func (p *pool) unavailable(now int64) *protocol.ErrorFields {
 	if !failed || p.live() > 0 { // what lives still serves
 		return nil
 	}
+	if p.adm.Counts().Paused { // what was found out before may be outdated by the time of RESUME
+		return nil
+	}
 	e := backend.AnswerOf(cause)
 	e.Severity = "ERROR"
 	return &e

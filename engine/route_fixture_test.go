@@ -52,6 +52,16 @@ func (g *gate) inside(t testing.TB) (keys []string) {
 	return keys
 }
 
+// count is how many queries run now, of all keys.
+func (g *gate) count(t testing.TB) (n int) {
+	t.Helper()
+	const sql = "select count(*) from pg_locks where locktype = 'advisory' and classid = %d and not granted"
+	if _, err := fmt.Sscan(one(t, g.conn, fmt.Sprintf(sql, g.class)), &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
 // running waits until the queries of exactly these keys run.
 func (g *gate) running(t testing.TB, keys ...int) {
 	t.Helper()

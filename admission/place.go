@@ -63,10 +63,11 @@ func (p *Place) Holder() *Waiter {
 	return p.holder
 }
 
-// Wanted tells whether giving p back now would run somebody else, or close it, or complete a pause: the engine then
-// holds the next pipelined group back instead of letting it ride on the same permit. Two loads; called on p's loop.
+// Wanted tells whether giving p back now would run somebody else, or close it, or bring a pause or a lowered limit
+// nearer: the engine then holds the next pipelined group back instead of letting it ride on the same permit. Two loads;
+// called on p's loop.
 func (p *Place) Wanted() bool {
-	return p.pool.HasEligible() || p.route != nil && routeWord(p.route.word.load()).waiting() > 0
+	return p.pool.HasEligible() || p.route != nil && !routeWord(p.route.word.load()).carries()
 }
 
 // idleList holds a pool's idle places on one loop, newest first.

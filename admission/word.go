@@ -58,6 +58,12 @@ func (w routeWord) admits() bool {
 	return w.hasRoom() && w&(routeWaiters|routePaused|routeDead) == 0
 }
 
+// carries tells whether a permit may go on from a finished request to the same client's next: nobody waits for it, and
+// neither a pause nor a lowered limit wants it back.
+func (w routeWord) carries() bool {
+	return w&(routeWaiters|routePaused) == 0 && w.inFlight() <= w.limit()
+}
+
 func (w routeWord) withLimit(n int) routeWord {
 	return w&^routeLimits | routeWord(n)<<limitShift
 }

@@ -243,9 +243,10 @@ func (c *client) dropStranger(typ byte, l *look) {
 }
 
 // mustYield: a further Sync group must wait for the answers before it, because
-// somebody eligible waits for the backend (design: permits are per request).
+// somebody eligible waits for the backend (permits are per request), a pause or a
+// lowered limit wants it back, or the process drains.
 func (c *client) mustYield(t *protocol.Tracker) bool {
-	return c.pins == 0 && t.Status() == 'I' && c.srv.place.Wanted()
+	return c.pins == 0 && t.Status() == 'I' && (c.srv.place.Wanted() || c.w.eng.draining.Load())
 }
 
 // look is what a message shows about itself.

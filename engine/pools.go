@@ -383,10 +383,11 @@ func (p *pool) failLimit() int64 {
 }
 
 // checkoutLimitMs is how long a request waits: the checkout time-out, less while
-// the host does not answer.
+// nothing but a connect can serve it. A pool that has no backend because others
+// have all of the host's places waits as any other does.
 func (p *pool) checkoutLimitMs(l *configs.Capacity) int64 {
 	n := int64(l.CheckoutTimeoutMs)
-	if p.live() == 0 {
+	if p.live() == 0 && (p.adm.Counts().Connecting > 0 || p.host.state.Cause() != nil) {
 		n = min(n, int64(l.ConnectTimeoutMs))
 	}
 	return n

@@ -85,18 +85,14 @@ func (c *client) startup(st *protocol.Startup) {
 		c.fatal(reasonDraining, errShutdown)
 		return
 	}
-	user, _ := st.Get("user")
-	if user == "" {
-		c.fatal(reasonLoginRefused, errNoUser)
-		return
-	}
 	if r, ok := st.Get("replication"); ok && !falseWord(r) {
 		c.fatal(reasonLoginRefused, errReplication)
 		return
 	}
-	database, _ := st.Get("database")
-	if database == "" {
-		database = user
+	database, user, wrong := namesOf(st)
+	if wrong != nil {
+		c.fatal(reasonLoginRefused, wrong)
+		return
 	}
 	up, reason, e := w.eng.registry.find(database, user)
 	if e != nil {
@@ -116,6 +112,30 @@ func (c *client) startup(st *protocol.Startup) {
 	c.up = up
 	c.limits = w.eng.registry.limitsOf(w.eng.settings.Load(), up, -1)
 	c.beginLogin(st.Params)
+}
+
+// maxName is the length of PostgreSQL's names in bytes (NAMEDATALEN - 1). Longer
+// ones, which PostgreSQL cuts before version 17 and does not know since, would be
+// kept with every route of their bearer.
+const maxName = 63
+
+// namesOf gives the database and the user that a startup packet asks for, or what
+// is wrong with them.
+func namesOf(st *protocol.Startup) (database, user string, wrong *protocol.ErrorFields) {
+	user, _ = st.Get("user")
+	database, _ = st.Get("database")
+	if database == "" {
+		database = user
+	}
+	switch {
+	case user == "":
+		wrong = errNoUser
+	case len(user) > maxName:
+		wrong = errLongUser
+	case len(database) > maxName:
+		wrong = errLongDatabase
+	}
+	return database, user, wrong
 }
 
 // falseWord: the spellings of a false replication parameter.

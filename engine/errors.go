@@ -24,6 +24,14 @@ var (
 		Severity: "FATAL", Code: protocol.CodeInvalidAuthorization,
 		Message: "no PostgreSQL user name specified in startup packet",
 	}
+	errLongUser = &protocol.ErrorFields{
+		Severity: "FATAL", Code: protocol.CodeInvalidAuthorization,
+		Message: fmt.Sprintf("user name in startup packet is longer than %d bytes", maxName),
+	}
+	errLongDatabase = &protocol.ErrorFields{
+		Severity: "FATAL", Code: protocol.CodeInvalidCatalogName,
+		Message: fmt.Sprintf("database name in startup packet is longer than %d bytes", maxName),
+	}
 	errReplication = &protocol.ErrorFields{
 		Severity: "FATAL", Code: protocol.CodeFeatureNotSupported,
 		Message: "replication connections are not supported through pg-kinetic",

@@ -6,6 +6,7 @@ package engine
 import (
 	"fmt"
 	"math/rand/v2"
+	"unicode/utf8"
 
 	"pgkinetic/protocol"
 )
@@ -13,6 +14,19 @@ import (
 // labelMax bounds a route's name in an error, so that a locally made answer stays
 // within localAnswerMax.
 const labelMax = 256
+
+// shown is a label cut to labelMax bytes, but not inside a character: errors are
+// UTF-8.
+func shown(label string) string {
+	if len(label) <= labelMax {
+		return label
+	}
+	n := labelMax
+	for n > labelMax-utf8.UTFMax && !utf8.RuneStart(label[n]) {
+		n--
+	}
+	return label[:n]
+}
 
 // overloaded is the refusal of a request of c on its present route. what names
 // what was full.
@@ -23,7 +37,7 @@ func (c *client) overloaded(what string) *protocol.ErrorFields {
 		Severity: "ERROR", Code: c.limits.OverloadErrorCode,
 		Message: "pg-kinetic: " + what,
 		Detail: fmt.Sprintf("route %s: %d of %d in flight, %d of %d waiting; %s",
-			rt.label[:min(len(rt.label), labelMax)], r.InFlight, r.Limit, r.Waiting, r.MaxWaiters, rt.pool.figures()),
+			shown(rt.label), r.InFlight, r.Limit, r.Waiting, r.MaxWaiters, rt.pool.figures()),
 		Hint: fmt.Sprintf("retry after %d ms", c.retryAfterMs()),
 	}
 }

@@ -135,6 +135,8 @@ func TestRefusedStartups(t *testing.T) {
 	}{
 		"unknown database":     {pgwire.Startup(0, "user", "postgres", "database", "unknown"), "3D000"},
 		"no user":              {pgwire.Startup(0, "database", "known"), "28000"},
+		"long user":            {pgwire.Startup(0, "user", strings.Repeat("x", 64), "database", "known"), "28000"},
+		"long database":        {pgwire.Startup(0, "user", "postgres", "database", strings.Repeat("x", 64)), "3D000"},
 		"empty user":           {pgwire.Startup(0, "user", "", "database", "known"), "28000"},
 		"replication":          {pgwire.Startup(0, "user", "postgres", "database", "known", "replication", "true"), "0A000"},
 		"logical replication":  {pgwire.Startup(0, "user", "postgres", "database", "known", "replication", "database"), "0A000"},

@@ -98,13 +98,16 @@ func TestLateCounts(t *testing.T) {
 			t.Errorf("%+v, want 3 rejected", rows)
 		}
 	}
-	if rt.stats.graves != 1 || t1.makeRoom() {
+	if rt.stats.graves != 1 || t1.makeRoom(graveRest) {
 		t.Errorf("%d graves; or the label made room for another", rt.stats.graves)
 	}
 	later := e.registry.makeRoute(up.pool, identityOf("q", routing.Key{}), o)
 	later.adm.Forget()
 	t1.bury(later, 2*graveRest, e.registry.forgotten)
-	if rt.stats.graves != 0 || len(t1.graves) != 1 || rt.stats.retired[admission.Rejected].Load() != 3 {
+	if !t1.makeRoom(3 * graveRest) {
+		t.Error("a label whose routes have been dead for long makes no room")
+	}
+	if rt.stats.graves != 0 || len(t1.graves) != 0 || rt.stats.retired[admission.Rejected].Load() != 3 {
 		t.Errorf("%d graves of %d, %d rejected", rt.stats.graves, len(t1.graves), rt.stats.retired[admission.Rejected].Load())
 	}
 }

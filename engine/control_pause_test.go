@@ -397,7 +397,7 @@ func TestPauseOverMaintenance(t *testing.T) {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			pg := pgtest.Start(t)
-			e, address := startYAML(t, databases(pg), "--capacity.connect-timeout-ms=100")
+			e, address := startYAML(t, databases(pg), "--capacity.connect-timeout-ms=1000")
 			var clients []*pgwire.Conn
 			for range 4 {
 				clients = append(clients, login(t, address))
@@ -410,14 +410,20 @@ func TestPauseOverMaintenance(t *testing.T) {
 				return err != nil && x.Decision == engine.DecisionRefuse
 			})
 			pauseNow(t, e, s)
-			for _, c := range clients[1:] {
-				queue(t, e, c, "select 1")
+			late := clients
+			if s.Database != "" { // else all of them come after RESUME
+				late = clients[:1]
+				for _, c := range clients[1:] {
+					queue(t, e, c, "select 1")
+				}
 			}
 			must(t, pg.StartAgain())
-			waiting(t, e, 3)
+			waiting(t, e, len(clients)-len(late))
 			must(t, e.Resume(s))
-			usable(t, clients[0])
-			for _, c := range clients[1:] {
+			for _, c := range late {
+				send(t, c, pgwire.Query("select 1"))
+			}
+			for _, c := range clients {
 				answered(t, c, "TDCZI")
 			}
 		})

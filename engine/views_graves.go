@@ -44,7 +44,13 @@ func (t *statsTable) bury(rt *route, now int64, forgotten func(*route)) {
 	t.peakInFlight, t.peakWaiting = max(t.peakInFlight, n.PeakInFlight), max(t.peakWaiting, n.PeakWaiting)
 	rt.stats.graves++
 	t.graves = append(t.graves, g)
-	for now-t.graves[0].at >= graveRest || len(t.graves) > gravesMax {
+	t.closeGraves(now)
+}
+
+// closeGraves forgets routes that have been dead for long enough, or that are too
+// many. t.mu is held, inside the directory's mutex.
+func (t *statsTable) closeGraves(now int64) {
+	for len(t.graves) > gravesMax || len(t.graves) > 0 && now-t.graves[0].at >= graveRest {
 		t.graves[0].settle()
 		t.graves[0].route.stats.graves--
 		t.graves[0] = grave{}

@@ -235,7 +235,7 @@ func TestLimits(t *testing.T) {
 // TestLiveRoutes: what tells a route apart, what holds on it, how full it is.
 func TestLiveRoutes(t *testing.T) {
 	t.Parallel()
-	pgtest.Shared(t).Exec(t, "create table seen (a int)")
+	pgtest.Shared(t).Exec(t, "drop table if exists seen; create table seen (a int)")
 	e, address := startYAML(t, databases(pgtest.Shared(t))+
 		"routes: [{name: w, match: {query_class: write}, weight: 4, on_full: drop_random, query_timeout_ms: 7000}]\n")
 	c := login(t, address, "application_name", "app")

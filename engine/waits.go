@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 
 	"pgkinetic/admission"
+	"pgkinetic/engine/reactor"
 )
 
 const (
@@ -120,7 +121,7 @@ func (t *statsTable) join(label string) *routeStats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.labels[label]
-	if s == nil && (len(t.labels) < maxLabels || t.makeRoom()) {
+	if s == nil && (len(t.labels) < maxLabels || t.makeRoom(reactor.Now())) {
 		s = t.make(label)
 		t.labels[label] = s
 	}
@@ -140,7 +141,8 @@ func (t *statsTable) leave(s *routeStats) {
 }
 
 // makeRoom sums a label without routes under "other".
-func (t *statsTable) makeRoom() bool {
+func (t *statsTable) makeRoom(now int64) bool {
+	t.closeGraves(now)
 	for label, s := range t.labels {
 		if s.routes == 0 && s.graves == 0 {
 			t.other.absorb(s)

@@ -54,8 +54,8 @@ func (c *client) consume(p []byte) int {
 			return i
 		}
 		n := min(size, len(p)-i)
-		if n < size && size <= protocol.SmallMessage {
-			break
+		if n < size && (size <= protocol.SmallMessage || c.state == clientIdle && n < protocol.SmallMessage) {
+			break // a request asks for admission when so much is here, whatever the network has cut
 		}
 		c.w.ahead = p[i+n:]
 		switch c.dispose(typ, p[i:i+n], size) {

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"fmt"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -140,25 +141,32 @@ func TestTerminateBehindWaiter(t *testing.T) {
 	rested(t, e)
 }
 
-// TestGoneBeforeItsTurn: the client leaves, and right afterwards its turn comes, on any loop: what it sent is not begun.
+// TestGoneBeforeItsTurn: the client leaves, and right afterwards its turn comes, on any loop: what it sent is not begun. Others
+// keep the loops busy with each other's backends.
 func TestGoneBeforeItsTurn(t *testing.T) {
-	t.Parallel()
 	pg := pgtest.Shared(t)
-	pg.Exec(t, "drop table if exists gone_work; create table gone_work (who int)")
 	for _, loops := range []int{1, 2, 4} {
-		e, address := startYAML(t, databases(pg), "--capacity.max-route-in-flight=1", "--admission.route-key=database,user",
-			fmt.Sprintf("--server.loops=%d", loops))
-		hold := login(t, address)
-		for i := range 40 {
+		pg.Exec(t, "drop table if exists gone_work; create table gone_work (who int)")
+		e, address := startYAML(t, "routes: [{name: one, match: {application_name: one}, max_route_in_flight: 1, weight: 100}]\n"+databases(pg),
+			"--capacity.pool-max-size=3", fmt.Sprintf("--server.loops=%d", loops), "--admission.fifo-slack-ms=0")
+		stop := make(chan struct{})
+		var all sync.WaitGroup
+		press(t, crowd(t, address, loops, 8, "user", "postgres", "database", "postgres"), "select 1", stop, &all)
+		hold := login(t, address, "application_name", "one")
+		for i := range 60 {
 			exec(t, hold, "begin")
-			c := login(t, address)
-			queue(t, e, c, fmt.Sprintf("insert into gone_work values (%d)", i))
+			c := login(t, address, "application_name", "one")
+			send(t, c, pgwire.Query(fmt.Sprintf("insert into gone_work values (%d)", i)))
+			until(t, "its request in the queue", func() bool { return e.Tally("one").Waiting == 1 })
 			commit := pgwire.Query("commit")
 			c.Reset()
 			send(t, hold, commit)
 			answered(t, hold, "CZI")
-			rested(t, e)
+			until(t, "nothing left of it", func() bool { n := e.Tally("one"); return n.InFlight+n.Waiting == 0 })
 		}
+		close(stop)
+		all.Wait()
+		rested(t, e)
 		if got := pg.Exec(t, "select who from gone_work"); len(got) != 0 {
 			t.Errorf("loops %d: the requests %v of clients that had gone were begun", loops, got)
 		}

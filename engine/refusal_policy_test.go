@@ -14,7 +14,7 @@ import (
 // policy is a route with one request in flight and n that wait, in the order of waiters, under an on_full policy.
 func policy(t *testing.T, onFull string, loops, n int) (e *engine.Engine, address string, hold *pgwire.Conn, waiters []*pgwire.Conn) {
 	t.Helper()
-	e, address = startYAML(t, fmt.Sprintf(`routes: [{name: job, match: {application_name: job}, on_full: %s, max_route_in_flight: 1, max_route_waiters: %d, overload_error_code: "53400"}]
+	e, address = startYAML(t, fmt.Sprintf(`routes: [{name: job, match: {application_name: job}, on_full: %s, max_route_in_flight: 1, max_route_waiters: %d}]
 `, onFull, n)+databases(pgtest.Shared(t)), fmt.Sprintf("--server.loops=%d", loops), "--admission.fifo-slack-ms=0", "--capacity.checkout-timeout-ms=60000")
 	hold = login(t, address, "application_name", "job")
 	exec(t, hold, "begin")
@@ -40,7 +40,7 @@ func TestDropOldest(t *testing.T) {
 				send(t, c, pgwire.Parse("", fmt.Sprintf("select 'newcomer %d'", i)), pgwire.Bind("", ""), pgwire.Execute("", 0), pgwire.Sync())
 			}
 			f := answered(t, line[0], "EZI")
-			overloaded(t, f, "ERROR", "53400")
+			overloaded(t, f, "ERROR", "53300")
 			if !strings.Contains(f.Fields['M'], "shed from the route queue") || !strings.Contains(f.Fields['D'], "route job: 1 of 1 in flight, 4 of 4 waiting") {
 				t.Errorf("loops %d: %v", loops, f)
 			}
@@ -86,7 +86,7 @@ func TestDropRandom(t *testing.T) {
 			case err == nil && typesOf(got) == "TDCZI":
 				served++
 			case err == nil && typesOf(got) == "EZI":
-				overloaded(t, pgwire.ErrorOf(got[0]), "ERROR", "53400")
+				overloaded(t, pgwire.ErrorOf(got[0]), "ERROR", "53300")
 				shed = append(shed, i)
 			default:
 				t.Errorf("loops %d: client %d got %s, %v", loops, i, pgwire.Transcript(got), err)

@@ -57,6 +57,12 @@ func newExample(t testing.TB, loops int, cold bool) *example {
 	x.e, x.address = startYAML(t, exampleCapacity+databases(pg),
 		fmt.Sprintf("--server.loops=%d", loops), "--admission.fifo-slack-ms=0")
 	x.label = "postgres/" + x.user + "/api/read"
+	until(t, "PostgreSQL known", func() bool { // by the first login, which must not wait long either
+		c := pgwire.Dial(t, "tcp", x.address)
+		defer c.Close()
+		_, err := c.Login(0, "user", x.user, "database", "postgres")
+		return err == nil
+	})
 	x.clients = crowd(t, x.address, loops, 13, "user", x.user, "database", "postgres", "application_name", "api")
 	spread(t, loops, x.clients)
 	spread(t, loops, x.clients[:8])

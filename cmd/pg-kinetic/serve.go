@@ -16,13 +16,13 @@ import (
 
 // serve runs the pooler until it is told to stop; it returns the process's exit code: 0 after a graceful drain, 1 when
 // it could not start, a part failed, or the drain cut a transaction.
-func serve(cfg *configs.Config, log *slog.Logger) int {
+func serve(cfg *configs.Config, origins *configs.Origins, log *slog.Logger) int {
 	// Before anything else: a signal must never find the default action, which is death.
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR2)
 	defer signal.Stop(signals)
 
-	e, err := engine.New(cfg, log)
+	e, err := engine.New(cfg, log, engine.WithOrigins(origins))
 	if err != nil {
 		log.Error("cannot start", "error", err)
 		return exitFailure

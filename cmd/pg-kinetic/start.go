@@ -24,7 +24,7 @@ func start(cfg *configs.Config, origins *configs.Origins, stderr io.Writer) int 
 		log.Error("cannot start", "error", err)
 		return exitFailure
 	}
-	return serve(fitted, log)
+	return serve(fitted, origins, log)
 }
 
 // fitDescriptors lowers the settings to the hard limit where it may, and raises the soft limit to what they need.

@@ -11,9 +11,9 @@ import (
 // Isolation: interactive requests beside a bulk route that is offered a multiple of what it may run, against the same
 // requests by themselves.
 const (
-	bulkRules = `[{"name": "bulk", "match": {"application_name": "bulk-*"}, "max_route_in_flight": 8, "max_route_waiters": 64}]`
-	// bulkPerSecond is some 1 500 a second that run and the rest refused.
-	bulkPerSecond        = 5000
+	bulkRule = `[{"name": "bulk", "match": {"application_name": "bulk-*"}, "max_route_in_flight": %d, "max_route_waiters": %d}]`
+	// bulkPerSecond is some 750 a second that run, and the others refused.
+	bulkPerSecond        = 3500
 	interactivePerSecond = 1000
 )
 
@@ -39,7 +39,7 @@ type side struct {
 // measureIsolation runs pairs of equal length; which half comes first alternates. A pair in which the machine had less free
 // than it must is not judged but repeated, as often as there are pairs.
 func measureIsolation(server *pgtest.Server, pairs int, length time.Duration) (bool, error) {
-	p, err := startWith(server, pooler.Options{Env: []string{"PG_KINETIC_ROUTES=" + bulkRules}})
+	p, err := startWith(server, pooler.Options{Env: []string{fmt.Sprintf("PG_KINETIC_ROUTES="+bulkRule, inFlight, waiters)}})
 	if err != nil {
 		return false, err
 	}

@@ -13,8 +13,8 @@ import (
 // limits is the route's limit and not the machine.
 const (
 	servicePause = 0.005 // s, of pg_sleep
-	inFlight     = 8
-	waiters      = 64
+	inFlight     = 4
+	waiters      = 32
 	overloaded   = 10 // times the capacity
 	// overloadSessions is above inFlight + waiters + what is refused at a time, so that the generator always has a free one.
 	overloadSessions = 256

@@ -26,6 +26,8 @@ package engine
 //     the backend buffer cap plus one locally made answer.
 
 import (
+	"net/netip"
+
 	"pgkinetic/admission"
 	"pgkinetic/configs"
 	"pgkinetic/engine/reactor"
@@ -85,6 +87,7 @@ type client struct {
 	timer  reaper.Timer
 	w      *worker
 	up     *userPool         // nil before login
+	peer   netip.Addr        // as it was accepted: a socket that was reset does not tell it any more
 	limits *configs.Capacity // those that hold for it now; nil before login
 	route  *route            // of its present or last request; nil before the first
 	srv    *server

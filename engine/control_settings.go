@@ -218,15 +218,38 @@ func (rt *route) relimit(w *worker, s *settings) {
 func (c *client) resettle() {
 	switch c.state {
 	case clientIdle, clientSkipping:
-		class := routing.ClassDefault
-		for _, k := range c.choices {
-			if k.route == c.route {
-				class = k.class
-			}
-		}
-		_, c.limits = c.identify(c.w.eng.settings.Load(), class)
+		_, c.limits = c.identify(c.w.eng.settings.Load(), c.presentClass())
 		c.armTimer()
+	case clientLinked:
+		if c.pins != 0 && c.srv.tracker.Idle() && !c.srv.fresh {
+			c.refresh()
+			c.armTimer()
+		}
 	default:
 		c.rearm()
 	}
+}
+
+// refresh is for a client that keeps its backend and rests: it makes no choice any
+// more, so its limits follow the settings here. Its route, in which its permit was
+// taken, stays.
+func (c *client) refresh() {
+	s := c.w.eng.settings.Load()
+	if c.generation == s.generation {
+		return
+	}
+	class := c.presentClass()
+	_, c.limits = c.identify(s, class)
+	c.generation = s.generation
+	c.choices = append(c.choices[:0], choice{class, c.route, c.limits})
+}
+
+// presentClass is the class of c's present or last request.
+func (c *client) presentClass() routing.Class {
+	for _, k := range c.choices {
+		if k.route == c.route {
+			return k.class
+		}
+	}
+	return routing.ClassDefault
 }

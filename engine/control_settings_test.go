@@ -74,7 +74,7 @@ func TestSetEverySetting(t *testing.T) {
 		}
 		value, wrong := fmt.Sprint(o.Max/2), fmt.Sprint(o.Max+1)
 		if o.Kind == configs.KindSQLState {
-			value, wrong = "57000", "5700"
+			value, wrong = "53400", "5700"
 		}
 		must(t, e.SetLimit(o.Path(), value))
 		_, _, problems := configs.Load("", nil, []string{"--" + o.Flag() + "=" + wrong})
@@ -204,7 +204,7 @@ func TestSetRoute(t *testing.T) {
 		{"postgres/postgres/p/default", "max_route_waiters", "7"},
 		{"postgres/postgres/p/default", "weight", "2"},
 		{"postgres/postgres/p/default", "idle_client_timeout_ms", "60000"},
-		{"postgres/postgres/p/default", "overload_error_code", "57000"},
+		{"postgres/postgres/p/default", "overload_error_code", "53400"},
 		{"postgres/postgres/x/default", "max_route_in_flight", "6"},
 	} {
 		must(t, e.SetRoute(c[0], c[1], c[2]))
@@ -219,7 +219,7 @@ func TestSetRoute(t *testing.T) {
 		if b.MaxInFlight != 4 || b.Weight != 3 || b.OnFull != "drop_oldest" || b.Rule != "bulk" {
 			t.Errorf("bulk %+v", b)
 		}
-		if p.MaxWaiters != 7 || p.Weight != 2 || p.MaxInFlight != 100 || p.Rule != "" || p.Capacity.IdleClientTimeoutMs != 60000 || p.Capacity.OverloadErrorCode != "57000" {
+		if p.MaxWaiters != 7 || p.Weight != 2 || p.MaxInFlight != 100 || p.Rule != "" || p.Capacity.IdleClientTimeoutMs != 60000 || p.Capacity.OverloadErrorCode != "53400" {
 			t.Errorf("p %+v", p)
 		}
 		if u.MaxInFlight != 6 || u.Weight != 5 || u.Rule != "routes[1]" {

@@ -79,7 +79,11 @@ func (c *client) enter(to clientState) *protocol.ErrorFields {
 func (c *client) granted(s *server) {
 	c.endWait()
 	s.link(c)
-	c.w.later(c)
+	if c.sock.HungUp() { // the event that tells it is still to come: nothing of c may begin any more
+		c.w.dying = append(c.w.dying, c)
+	} else {
+		c.w.later(c)
+	}
 	if !s.sock.Alive() { // its move to this loop has failed: c asks anew
 		s.eof = true
 		s.lost(reasonServerGone)

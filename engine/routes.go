@@ -26,6 +26,16 @@ type route struct {
 	label string
 	stats *routeStats // shared by the routes under the label
 	rate  drainRate
+	seen  uint64 // requests that had come when the directory asked last; its mutex
+}
+
+// wasUsed tells whether requests have come since it was asked last; the directory
+// calls it.
+func (rt *route) wasUsed() bool {
+	n := rt.adm.Count(admission.Admitted) + rt.adm.Count(admission.Rejected)
+	used := n != rt.seen
+	rt.seen = n
+	return used
 }
 
 // choice is what a client has found out about its requests of one class.
@@ -70,7 +80,7 @@ func (c *client) chooseAnew() {
 func (c *client) identify(s *settings, class routing.Class) (routing.Identity, *configs.Capacity) {
 	key := routing.Key{
 		Database: c.up.tenant.Database, User: c.up.tenant.User,
-		Application: s.table.Normalize(c.application()), Addr: routing.ClientAddr(c.sock.Peer().Addr()), Class: class,
+		Application: s.table.Normalize(c.application()), Addr: c.peer, Class: class,
 	}
 	id := s.table.Identify(&key)
 	return id, c.w.eng.registry.limitsOf(s, c.up, id.Rule)

@@ -250,5 +250,6 @@ func (s *server) settleLinked() {
 		s.release()
 		return
 	}
+	c.refresh()
 	c.armTimer()
 }

@@ -24,7 +24,7 @@ func (t tickHandler) Fire(now int64) int64 {
 		w.adm.Trim(w.id, now)
 		w.sweepIdle(now)
 		if w.id == 0 {
-			w.eng.registry.routes.Sweep(routesPerSweep)
+			w.sweepRoutes(now)
 		}
 	}
 	w.drainTick(now)
@@ -34,10 +34,18 @@ func (t tickHandler) Fire(now int64) int64 {
 
 const (
 	sweepInterval = 1000 * ms
-	// routesPerSweep is how many routes are looked at in each sweep, to forget
-	// those that nobody has asked for in the last two rounds over all of them.
-	routesPerSweep = 256
+	// A route that nobody used in the last two rounds over all routes is forgotten.
+	// routesPerSweep of them are looked at in each sweep of a round.
+	routesInterval = 30000 * ms
+	routesPerSweep = 1024
 )
+
+// sweepRoutes goes on with the round over all routes, or begins one.
+func (w *worker) sweepRoutes(now int64) {
+	if now >= w.routesAt && w.eng.registry.routes.Sweep(routesPerSweep) {
+		w.routesAt = now + routesInterval
+	}
+}
 
 // sweepIdle closes idle servers that are too old or idle for too long. It closes
 // a bounded number per sweep, so that a whole pool does not end at once.

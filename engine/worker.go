@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pgkinetic/admission"
+	"pgkinetic/admission/routing"
 	"pgkinetic/engine/reactor"
 	"pgkinetic/protocol"
 	"pgkinetic/reaper"
@@ -50,6 +51,7 @@ type worker struct {
 
 	tick     reaper.Timer
 	lastScan int64
+	routesAt int64 // when the next round over the routes begins
 }
 
 // tickInterval is the period of a worker's housekeeping.
@@ -72,7 +74,10 @@ func (w *worker) now() int64 { return w.loop.Now() }
 
 // accept takes a new socket from the acceptor.
 func (w *worker) accept(a *reactor.Accepted) {
-	c := &client{w: w, id: w.eng.clientIDs.Add(1), counted: true, since: w.now()}
+	c := &client{
+		w: w, id: w.eng.clientIDs.Add(1), counted: true, since: w.now(),
+		peer: routing.ClientAddr(a.Peer.Addr()),
+	}
 	c.timer.Init(c)
 	if err := w.loop.Add(&c.sock, a.FD, a.Unix, c); err != nil {
 		reactor.CloseFD(a.FD)

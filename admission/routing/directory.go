@@ -26,7 +26,7 @@ type Tenant struct{ Database, User string }
 
 // DirectoryOptions say how much a Directory holds and what it does with routes.
 //
-// Make, Overflow, Names, Forget and Gone are called inside the Directory's mutex: they must be quick and must not call the
+// Make, Overflow, Names, Forget, Used and Gone are called inside the Directory's mutex: they must be quick and must not call the
 // Directory. Weigh is called outside, one call at a time for each route, and may call anything.
 type DirectoryOptions[P, R comparable] struct {
 	// Max is how many routes there are at most (admission.max_routes), overflow routes not counted; at least 1.
@@ -44,6 +44,8 @@ type DirectoryOptions[P, R comparable] struct {
 	// Forget tries to kill a route and tells whether it is dead. It must refuse a route that somebody uses, or that must
 	// be kept for what was done to it (a paused one). A dead route stays dead.
 	Forget func(R) bool
+	// Used tells whether a route was used since it was asked last: then a sweep keeps it. nil: only Intern counts.
+	Used func(R) bool
 	// Gone hears of each route that is dead and no longer in the Directory: the place to add its counters up.
 	Gone func(R)
 }

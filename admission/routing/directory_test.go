@@ -174,6 +174,32 @@ func TestLeavingTheOverflow(t *testing.T) {
 	}
 }
 
+// TestSweepKeepsWhatIsUsed: a route that its clients have found once and use all the time stays, without being interned again.
+func TestSweepKeepsWhatIsUsed(t *testing.T) {
+	o := fakeOptions(100)
+	busy := map[*fake]bool{}
+	o.Used = func(f *fake) bool { return busy[f] }
+	d := NewDirectory(o)
+	who := Tenant{"db", "user"}
+	used, unused := d.Intern(1, named("a"), who), d.Intern(1, named("b"), who)
+	busy[used] = true
+	for range 5 {
+		if !d.Sweep(100) {
+			t.Fatal("a sweep of two routes is not complete")
+		}
+	}
+	if used.gone.Load() || !unused.gone.Load() {
+		t.Errorf("used gone: %v, unused gone: %v", used.gone.Load(), unused.gone.Load())
+	}
+	busy[used] = false
+	for range 3 {
+		d.Sweep(100)
+	}
+	if !used.gone.Load() {
+		t.Error("a route that is not used any more stays")
+	}
+}
+
 // TestSweepIsBounded: a call tries at most its budget; together they reach every route, once in each pass.
 func TestSweepIsBounded(t *testing.T) {
 	tries := map[*fake]int{}

@@ -2,13 +2,17 @@ package routing
 
 // How routes leave a Directory. The state is described in directory.go.
 
-// Sweep forgets routes that nobody has interned since the sweep before last and that Forget accepts. A sweep is one pass
-// over all routes; a call goes on with it for at most budget of them, ends with it, and gives the mutex to others in
-// between. An overflow route that is forgotten lets the clients in it look for routes of their own.
-func (d *Directory[P, R]) Sweep(budget int) {
-	for budget > 0 && d.sweepSome(min(budget, sweepChunk)) {
+// Sweep forgets routes that nobody has interned or used since the sweep before last and that Forget accepts. A sweep is one
+// pass over all routes; a call goes on with it for at most budget of them, tells whether it is complete, and gives the mutex
+// to others in between. An overflow route that is forgotten lets the clients in it look for routes of their own.
+func (d *Directory[P, R]) Sweep(budget int) (complete bool) {
+	for budget > 0 {
+		if !d.sweepSome(min(budget, sweepChunk)) {
+			return true
+		}
 		budget -= sweepChunk
 	}
+	return false
 }
 
 // sweepSome looks at n routes and tells whether the pass goes on.
@@ -17,6 +21,9 @@ func (d *Directory[P, R]) sweepSome(n int) bool {
 	defer d.mu.Unlock()
 	for ; n > 0 && d.next < len(d.all); n-- {
 		e := d.all[d.next]
+		if d.o.Used != nil && d.o.Used(e.route) {
+			e.stamp = d.pass
+		}
 		// A route that is forgotten leaves its index to another one.
 		if e.stamp+2 > d.pass || !d.forget(e) {
 			d.next++

@@ -3,8 +3,8 @@ package reactor
 import (
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -293,15 +293,12 @@ func (s *Socket) Error() error {
 	return nil
 }
 
-// Peer is the address at the other end, the zero value for a Unix socket and for
-// one that is not connected any more. A system call: not for the hot path.
-func (s *Socket) Peer() netip.AddrPort {
-	if s.flags&flagUnix != 0 {
-		return netip.AddrPort{}
-	}
-	sa, err := unix.Getpeername(int(s.fd))
-	if err != nil {
-		return netip.AddrPort{}
-	}
-	return addrPort(sa)
+// HungUp asks the kernel whether the peer has closed its side or reset the
+// connection, which the event that reports it may tell only later. A system call:
+// not for the hot path.
+func (s *Socket) HungUp() bool {
+	fd := unix.PollFd{Fd: s.fd, Events: unix.POLLRDHUP}
+	var now unix.Timespec
+	n, _, errno := unix.RawSyscall6(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&fd)), 1, uintptr(unsafe.Pointer(&now)), 0, 0, 0)
+	return errno == 0 && n > 0
 }

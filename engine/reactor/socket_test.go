@@ -560,3 +560,49 @@ func TestAbandon(t *testing.T) {
 		t.Errorf("the peer got %v, want the end of the stream", err)
 	}
 }
+
+// TestHungUp: what the peer has done is known before any event tells it.
+func TestHungUp(t *testing.T) {
+	for name, leave := range map[string]func(*net.TCPConn) error{
+		"end":   (*net.TCPConn).CloseWrite,
+		"reset": func(c *net.TCPConn) error { return errors.Join(c.SetLinger(0), c.Close()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = ln.Close() }()
+			peer, err := net.Dial("tcp", ln.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = peer.Close() }()
+			conn, err := ln.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, err := conn.(*net.TCPConn).File()
+			_ = conn.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = f.Close() }()
+			s := &Socket{fd: int32(f.Fd())}
+			if s.HungUp() {
+				t.Error("hung up while the peer is there")
+			}
+			if _, err := peer.Write([]byte("unread")); err != nil || s.HungUp() {
+				t.Errorf("hung up with bytes to read: %v", err)
+			}
+			if err := leave(peer.(*net.TCPConn)); err != nil {
+				t.Fatal(err)
+			}
+			for end := time.Now().Add(10 * time.Second); !s.HungUp(); {
+				if time.Now().After(end) {
+					t.Fatal("not seen")
+				}
+			}
+		})
+	}
+}

@@ -3,6 +3,8 @@ package engine
 // Writing to a client, and the ways in which a client ends.
 
 import (
+	"strings"
+
 	"pgkinetic/admission"
 	"pgkinetic/engine/reactor"
 	"pgkinetic/protocol"
@@ -129,7 +131,7 @@ func (c *client) logRefused(e *protocol.ErrorFields) {
 		database, user = c.up.pool.key.database, c.up.tenant.User
 	}
 	c.w.log.Info("login refused", "client", c.id, "database", database, "user", user,
-		"cause", c.reason.String(), "sqlstate", e.Code, "message", e.Message)
+		"cause", c.reason.String(), "sqlstate", e.Code, "message", strings.Clone(e.Message)) // a log may keep it
 }
 
 // close ends the client without a word.

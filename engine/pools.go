@@ -394,13 +394,6 @@ func (p *pool) checkoutLimitMs(l *configs.Capacity) int64 {
 	return n
 }
 
-// figures names the pool and says how full it is.
-func (p *pool) figures() string {
-	a := p.adm.Counts()
-	return fmt.Sprintf("pool %s/%s: %d of %d backends, %d in use, %d waiting",
-		p.key.database, p.key.user, a.Size, a.Max, a.Used, a.Waiting)
-}
-
 // live is the number of backends that are connected.
 func (p *pool) live() int {
 	c := p.adm.Counts()

@@ -46,6 +46,7 @@ type worker struct {
 	opening []*server             // servers whose attempt to connect is to begin
 	paused  []*client             // clients not read because of max_buffer_memory
 	answer  []byte                // scratch for messages made here
+	words   words                 // scratch for the texts of refusals
 	ahead   []byte                // during a walk over a client's input: what follows the message in hand
 	refusal *protocol.ErrorFields // why a message is excluded, until its walk has ended the client
 

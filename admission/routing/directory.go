@@ -44,7 +44,8 @@ type DirectoryOptions[P, R comparable] struct {
 	// Forget tries to kill a route and tells whether it is dead. It must refuse a route that somebody uses, or that must
 	// be kept for what was done to it (a paused one). A dead route stays dead.
 	Forget func(R) bool
-	// Used tells whether a route was used since it was asked last: then a sweep keeps it. nil: only Intern counts.
+	// Used tells whether a route was used since it was asked last: then a sweep keeps it, unless it is an overflow route,
+	// whose clients are to look for routes of their own from time to time. nil: only Intern counts.
 	Used func(R) bool
 	// Gone hears of each route that is dead and no longer in the Directory: the place to add its counters up.
 	Gone func(R)

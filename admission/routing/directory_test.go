@@ -155,9 +155,12 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// TestLeavingTheOverflow: an overflow route that nobody uses is forgotten, and who was in it finds room elsewhere.
+// TestLeavingTheOverflow: an overflow route that nobody joins is forgotten at a moment when nobody is in flight there, also if
+// it is used, and who was in it finds room elsewhere.
 func TestLeavingTheOverflow(t *testing.T) {
-	d := NewDirectory(fakeOptions(1))
+	o := fakeOptions(1)
+	o.Used = func(f *fake) bool { return f.overflow } // by clients that have found it once
+	d := NewDirectory(o)
 	who := Tenant{"db", "user"}
 	own := d.Intern(1, named("a"), who)
 	own.use()

@@ -21,7 +21,8 @@ func (d *Directory[P, R]) sweepSome(n int) bool {
 	defer d.mu.Unlock()
 	for ; n > 0 && d.next < len(d.all); n-- {
 		e := d.all[d.next]
-		if d.o.Used != nil && d.o.Used(e.route) {
+		// Use does not keep an overflow route: with it, who is in there would stay for ever.
+		if e.shared == nil && d.o.Used != nil && d.o.Used(e.route) {
 			e.stamp = d.pass
 		}
 		// A route that is forgotten leaves its index to another one.

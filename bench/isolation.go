@@ -11,9 +11,9 @@ import (
 // Isolation: interactive requests beside a bulk route that is offered a multiple of what it may run, against the same
 // requests by themselves.
 const (
-	bulkRule = `[{"name": "bulk", "match": {"application_name": "bulk-*"}, "max_route_in_flight": %d, "max_route_waiters": %d}]`
-	// bulkPerSecond is some 750 a second that run, and the others refused.
-	bulkPerSecond        = 3500
+	bulkRule             = `[{"name": "bulk", "match": {"application_name": "bulk-*"}, "max_route_in_flight": %d, "max_route_waiters": %d}]`
+	bulkPause            = 0.02 // s, of pg_sleep
+	bulkPerSecond        = 2500 // some 200 that run, and the others refused
 	interactivePerSecond = 1000
 )
 
@@ -49,7 +49,7 @@ func measureIsolation(server *pgtest.Server, pairs int, length time.Duration) (b
 		return false, err
 	}
 	defer interactive.close()
-	bulk, err := newLoad(p, "bulk-load", fmt.Sprintf("select pg_sleep(%g)", servicePause), overloadSessions)
+	bulk, err := newLoad(p, "bulk-load", fmt.Sprintf("select pg_sleep(%g)", bulkPause), overloadSessions)
 	if err != nil {
 		return false, err
 	}
@@ -58,7 +58,7 @@ func measureIsolation(server *pgtest.Server, pairs int, length time.Duration) (b
 		return false, err
 	}
 	fmt.Fprintf(out, "isolation: %d interactive requests/s alone, and beside %d bulk requests/s of %g ms on a route of %d in flight; %v each\n",
-		interactivePerSecond, bulkPerSecond, servicePause*1e3, inFlight, length)
+		interactivePerSecond, bulkPerSecond, bulkPause*1e3, inFlight, length)
 	fmt.Fprintf(out, "%-6s %9s %9s %9s %9s %6s %8s %8s %9s %6s\n%s\n", "pair", "alone p50", "p99 ms", "beside", "p99 ms", "ratio", "refused",
 		"bulk ref", "max gap", "free", rule(88))
 	var judged []pair

@@ -38,7 +38,7 @@ func TestFullQueues(t *testing.T) {
 			if len(flags) == 3 {
 				want = "ABC12"
 			}
-			p := pooler.Start(t, s, pooler.Options{Flags: flags})
+			p := pooler.Start(t, s, pooler.Options{Flags: append(flags, "--admission.route-key=database,user")}) // a BEGIN and a SELECT share it
 			holder, waiter, third := login(t, p), login(t, p), login(t, p)
 			ask(t, holder, "BEGIN")
 			if err := waiter.Send(pgwire.Query("SELECT 'waited'")); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"os"
 	"testing"
 )
@@ -44,5 +45,24 @@ tps = 8630.900000 (without initial connection time)
 	}
 	if processed.MatchString("number of transactions actually processed: 5\nnumber of failed transactions: 1 (20%)\ntps = 1\n") {
 		t.Error("a run with failed transactions was taken")
+	}
+}
+
+func TestShareOfTheMachine(t *testing.T) {
+	then := usage{idle: 10, all: 100, ours: 5}
+	for _, c := range []struct {
+		now  usage
+		want share
+		calm bool
+	}{
+		{usage{idle: 15, all: 110, ours: 10}, share{0.5, 0}, true},
+		{usage{idle: 15, all: 110, ours: 9}, share{0.5, 0.1}, false},
+		{usage{idle: 13, all: 110, ours: 12}, share{0.3, 0}, false},
+		{then, share{0, 1}, false}, // no time has passed
+	} {
+		got := c.now.since(then)
+		if math.Abs(got.free-c.want.free) > 1e-9 || math.Abs(got.others-c.want.others) > 1e-9 || got.calm() != c.calm {
+			t.Errorf("%+v: %+v, calm %v; want %+v, %v", c.now, got, got.calm(), c.want, c.calm)
+		}
 	}
 }

@@ -36,7 +36,7 @@ const (
 type overloadRound struct {
 	peak, goodput, refused float64       // per second
 	service, tail          time.Duration // p99 at the lowest load, and under overload
-	free                   float64       // of the machine, under overload
+	share                                // of the machine, under overload
 }
 
 // bound is the longest time that an accepted request should take: the queue bound divided by the service rate, and the
@@ -54,6 +54,10 @@ func measureOverload(server *pgtest.Server, rounds int, step, length time.Durati
 		return false, err
 	}
 	defer stop(p)
+	w, err := watch(server, p)
+	if err != nil {
+		return false, err
+	}
 	l, err := newLoad(p, "overload", fmt.Sprintf("select pg_sleep(%g)", servicePause), overloadSessions)
 	if err != nil {
 		return false, err
@@ -69,50 +73,37 @@ func measureOverload(server *pgtest.Server, rounds int, step, length time.Durati
 	}
 	fmt.Fprintf(out, "overload: a route of %d in flight and %d waiters, service %g ms, capacity %.0f/s, %d x that for %v\n",
 		inFlight, waiters, servicePause*1e3, capacity, overloaded, length)
-	fmt.Fprintf(out, "%-6s %9s %9s %7s %10s %9s %9s %6s\n%s\n", "round", "peak/s", "goodput/s", "part", "refused/s", "p99 ms",
-		"bound ms", "free", rule(72))
+	fmt.Fprintf(out, "%-6s %9s %9s %7s %10s %9s %9s %6s %6s\n%s\n", "round", "peak/s", "goodput/s", "part", "refused/s", "p99 ms",
+		"bound ms", "free", "others", rule(79))
 	highest := watchResident(p.PID())
-	judged, err := overloadRounds(l, rounds, capacity, step, length)
+	judged, err := overloadRounds(l, w, rounds, capacity, step, length)
 	top, watchErr := highest()
 	if err = errors.Join(err, watchErr); err != nil {
 		return false, err
 	}
-	fmt.Fprintln(out, rule(72))
+	fmt.Fprintln(out, rule(79))
 	if len(judged) < rounds {
-		return tooBusy(len(judged), rounds), nil
+		return notCalm(len(judged), rounds), nil
 	}
 	return judgeOverload(judged, level, top), nil
 }
 
-// overloadRounds gives rounds that left enough of the machine free. One that did not is repeated, as often as there are
-// rounds.
-func overloadRounds(l *load, rounds int, capacity float64, step, length time.Duration) (judged []overloadRound, err error) {
-	for i := 1; len(judged) < rounds && i <= 2*rounds; i++ {
-		r, err := measureOverloadRound(l, uint64(i), capacity, step, length)
+// overloadRounds gives the rounds that found the machine calm.
+func overloadRounds(
+	l *load, w watched, rounds int, capacity float64, step, length time.Duration,
+) (judged []overloadRound, err error) {
+	for i := 1; len(judged) < rounds && i <= tries(rounds); i++ {
+		r, err := measureOverloadRound(l, w, uint64(i), capacity, step, length)
 		if err != nil {
 			return nil, err
 		}
-		note := busyNote
-		if r.free >= minFree {
-			note = ""
+		if r.calm() {
 			judged = append(judged, r)
 		}
-		fmt.Fprintf(out, "%-6d %9.0f %9.0f %7.3f %10.0f %9.2f %9.2f %5.0f%%%s\n", i, r.peak, r.goodput, r.goodput/r.peak, r.refused,
-			millis(r.tail), millis(r.bound()), r.free*100, note)
+		fmt.Fprintf(out, "%-6d %9.0f %9.0f %7.3f %10.0f %9.2f %9.2f %s\n", i, r.peak, r.goodput, r.goodput/r.peak, r.refused,
+			millis(r.tail), millis(r.bound()), r.note())
 	}
 	return judged, nil
-}
-
-// minFree is the part of the machine that must be free during a measurement of latency: where everything waits for the CPU,
-// the pooler's part in it cannot be told.
-const minFree = 0.4
-
-const busyNote = " not judged: the machine was busy"
-
-// tooBusy is the verdict when too few rounds left enough of the machine free.
-func tooBusy(judged, rounds int) (met bool) {
-	fmt.Fprintf(out, "only %d of %d rounds left %.0f %% of the machine free: not judged, so %s\n\n", judged, rounds, minFree*100, verdict(false))
-	return false
 }
 
 // warmUp finds the capacity with as many requests at a time as may run, then lets the pooler see the overload.
@@ -127,7 +118,9 @@ func warmUp(l *load, length time.Duration) (capacity float64, err error) {
 	return capacity, err
 }
 
-func measureOverloadRound(l *load, seed uint64, capacity float64, step, length time.Duration) (r overloadRound, err error) {
+func measureOverloadRound(
+	l *load, w watched, seed uint64, capacity float64, step, length time.Duration,
+) (r overloadRound, err error) {
 	for i, part := range sweep {
 		t, err := l.open(poisson(seed<<8|uint64(i), part*capacity, step), step)
 		if err != nil {
@@ -138,7 +131,7 @@ func measureOverloadRound(l *load, seed uint64, capacity float64, step, length t
 			r.service = quantile(t.served, 0.99)
 		}
 	}
-	before, err := readMachineTime()
+	before, err := w.usage()
 	if err != nil {
 		return r, err
 	}
@@ -146,11 +139,11 @@ func measureOverloadRound(l *load, seed uint64, capacity float64, step, length t
 	if err != nil {
 		return r, err
 	}
-	after, err := readMachineTime()
+	after, err := w.usage()
 	if err != nil {
 		return r, err
 	}
-	r.free = after.freeSince(before)
+	r.share = after.since(before)
 	r.goodput, r.tail = t.goodput(), quantile(t.served, 0.99)
 	r.refused = float64(len(t.refused)) / length.Seconds()
 	return r, nil

@@ -3,10 +3,14 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"pgkinetic/internal/pgtest"
+	"pgkinetic/internal/pooler"
 )
 
 // clockTick is the unit of the times in /proc: USER_HZ, 100 on every Linux that Go runs on.
@@ -32,35 +36,101 @@ func cpuSeconds(pid int) (float64, error) {
 	return (user + system) / clockTick, err
 }
 
-// machineTime is what all CPUs have spent since the machine started, in clock ticks: idle, and everything together.
-type machineTime struct{ idle, all float64 }
+// usage is what the CPUs have spent since the machine started, in seconds: idle, everything together, and what this
+// measurement has: the bench, the pooler and PostgreSQL with its processes.
+type usage struct{ idle, all, ours float64 }
 
-func readMachineTime() (m machineTime, err error) {
+// watched are the processes of a measurement: the pooler's and the postmaster's numbers.
+type watched struct{ pooler, postmaster int }
+
+func watch(server *pgtest.Server, p *pooler.Pooler) (w watched, err error) {
+	text, err := os.ReadFile(filepath.Join(server.SocketDir(), "data", "postmaster.pid"))
+	if err != nil {
+		return w, err
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	w.pooler = p.PID()
+	w.postmaster, err = strconv.Atoi(first)
+	return w, err
+}
+
+func (w watched) usage() (u usage, err error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
-		return m, err
+		return u, err
 	}
 	first, _, _ := strings.Cut(string(text), "\n")
 	fields := strings.Fields(first)
 	if len(fields) < 9 || fields[0] != "cpu" {
-		return m, fmt.Errorf("unexpected first line of /proc/stat: %q", first)
+		return u, fmt.Errorf("unexpected first line of /proc/stat: %q", first)
 	}
 	for i, field := range fields[1:9] { // user, nice, system, idle, iowait, irq, softirq, steal; guests count as user
 		v, err := strconv.ParseFloat(field, 64)
 		if err != nil {
-			return m, err
+			return u, err
 		}
-		m.all += v
+		u.all += v / clockTick
 		if i == 3 || i == 4 {
-			m.idle += v
+			u.idle += v / clockTick
 		}
 	}
-	return m, nil
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", w.postmaster))
+	if err != nil {
+		return u, err
+	}
+	pids := []int{os.Getpid(), w.pooler, w.postmaster}
+	for _, field := range strings.Fields(string(children)) {
+		pid, err := strconv.Atoi(field)
+		if err != nil {
+			return u, err
+		}
+		pids = append(pids, pid)
+	}
+	for _, pid := range pids {
+		s, err := cpuSeconds(pid)
+		if err != nil {
+			return u, err
+		}
+		u.ours += s
+	}
+	return u, nil
 }
 
-// freeSince is the part of the machine's CPU time since then that nobody used.
-func (m machineTime) freeSince(then machineTime) float64 {
-	return (m.idle - then.idle) / max(m.all-then.all, 1)
+// share is how a run found the machine: the part that nobody used, and the part that strangers to it used.
+type share struct{ free, others float64 }
+
+func (u usage) since(then usage) share {
+	all := max(u.all-then.all, 1.0/clockTick)
+	free := (u.idle - then.idle) / all
+	return share{free, max(1-free-(u.ours-then.ours)/all, 0)}
+}
+
+// minFree is the part of the machine that must be free during a measurement of latency, and maxOthers what processes that
+// are no part of it may use: where everything waits for the CPU, the pooler's part in it cannot be told.
+const (
+	minFree   = 0.4
+	maxOthers = 0.05
+)
+
+// calm tells whether a run may be judged; note says so behind its figures.
+func (s share) calm() bool { return s.free >= minFree && s.others <= maxOthers }
+
+func (s share) note() string {
+	text := fmt.Sprintf("%5.0f%% %5.0f%%", s.free*100, s.others*100)
+	if !s.calm() {
+		text += " not judged"
+	}
+	return text
+}
+
+// tries is how often a run of which so many are wanted is repeated at most, because the machine was not calm.
+func tries(wanted int) int { return 3 * wanted }
+
+// notCalm is the verdict when too few of the runs were.
+func notCalm(judged, wanted int) (met bool) {
+	fmt.Fprintf(out, "only %d of %d runs had %.0f %% of the machine free and at most %.0f %% used by others: %s\n\n",
+		judged, wanted, minFree*100, maxOthers*100, verdict(false))
+	return false
 }
 
 func residentKiB(pid int) (int, error) {

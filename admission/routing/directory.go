@@ -8,7 +8,7 @@ import (
 // State: a Directory: the routes of all pools.
 // Owner: the mutex, whichever goroutine calls.
 // Invariants, whenever the mutex is free: routes holds each ordinary entry once, at most max of them unless max was
-// lowered meanwhile; all holds these and the overflow entries, each at its own index; an ordinary entry is in the list of
+// lowered meanwhile, those of a rule's only route in a pool aside; all holds these and the overflow entries, each at its own index; an ordinary entry is in the list of
 // its pool and of its tenant; over holds the tenants with more than share routes; a pool or tenant without entries is not
 // kept. made − forgotten = len(all).
 // What a client chose is looked up in Go maps only, whose hash has a random seed in each process, so nobody can choose
@@ -99,7 +99,9 @@ func NewDirectory[P, R comparable](o DirectoryOptions[P, R]) *Directory[P, R] {
 // Intern gives the route of id in pool, and makes it if there is room: at most Max routes, and once more than half of
 // them are used at most a sixteenth for each tenant. A tenant that is at its bound recycles its least recently interned
 // route that Forget accepts. A full directory takes one from a tenant above its sixteenth, else from the tenant that asks:
-// never from another one at or below its own. Where nothing can be had, the answer is the pool's overflow route.
+// never from another one at or below its own. Where nothing can be had, the answer is the pool's overflow route. The one
+// route that a rule with a name makes in a pool always has room, or its limit would not be what the rule says; there are no
+// more of these than rules in each pool.
 //
 // An existing route is found without allocation. id and tenant may lie in the caller's buffer: what is kept is copied.
 // The route may be dead by the time the caller uses it: then Replace.
@@ -131,7 +133,7 @@ func (d *Directory[P, R]) intern(pool P, id Identity, who Tenant) R {
 		return e.route
 	}
 	var e *entry[P, R]
-	if d.makeRoom(pool, who) {
+	if id.whole() || d.makeRoom(pool, who) {
 		e = d.add(pool, &id, who)
 	} else {
 		e = d.join(pool, &id, who)

@@ -26,7 +26,7 @@ func TestRuleIsNoPartOfIdentity(t *testing.T) {
 	if d.Intern(1, id, who) != first {
 		t.Error("the index of the rule made another route")
 	}
-	id.RuleID = "other"
+	id.RuleID, id.Key.Application = "other", "w"
 	shared := d.Intern(1, id, who)
 	id.Rule = 5
 	if d.Intern(1, id, who) != shared || !shared.overflow || shared.weight.Load() != 1 {
@@ -174,6 +174,30 @@ func TestLeavingTheOverflow(t *testing.T) {
 	}
 	if f := d.Replace(1, named("b"), who, shared); f.overflow {
 		t.Error("still in the overflow")
+	}
+}
+
+// TestNamedRuleHasRoom: a flood of names does not put what a rule with a name matches into the overflow, where its limit would
+// not hold; kept apart by what clients choose, its routes are bounded like others.
+func TestNamedRuleHasRoom(t *testing.T) {
+	d := NewDirectory(fakeOptions(16))
+	who := Tenant{"db", "user"}
+	for i := range 100 {
+		d.Intern(1, named(fmt.Sprint(i)), who).use()
+	}
+	api := Identity{Rule: 0, RuleID: "api"}
+	f := d.Intern(1, api, who)
+	if f.overflow {
+		t.Fatal("the route of a named rule is in the overflow")
+	}
+	if split := d.Intern(1, Identity{Rule: 0, RuleID: "api", Key: Key{Application: "a"}}, who); !split.overflow {
+		t.Error("a part of a named rule has room in a full directory")
+	}
+	if d.Intern(1, api, who) != f {
+		t.Error("another route for the same rule")
+	}
+	if err := d.check(); err != nil {
+		t.Error(err)
 	}
 }
 

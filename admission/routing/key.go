@@ -66,6 +66,9 @@ func OverflowIdentity(names Tenant) Identity {
 // Overflow tells whether this is a pool's overflow route, as Directory.Each shows it.
 func (id Identity) Overflow() bool { return id.RuleID == overflowID }
 
+// whole tells whether this is all that a rule with a name matches in a pool: clients choose no part of it.
+func (id *Identity) whole() bool { return id.RuleName() != "" && id.Key == Key{} }
+
 // RuleName is the name of the rule that made this route, "" if a rule without a name or no rule did.
 func (id Identity) RuleName() string {
 	if strings.HasPrefix(id.RuleID, unnamed) {

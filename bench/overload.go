@@ -39,10 +39,10 @@ type overloadRound struct {
 	share                                // of the machine, under overload
 }
 
-// bound is the longest time that an accepted request should take: the queue bound divided by the service rate, and the
-// service itself.
+// bound is the longest time that an accepted request should take: the queue bound divided by the rate at which the queue is
+// served, and the service itself.
 func (r *overloadRound) bound() time.Duration {
-	return time.Duration(waiters/r.peak*1e9) + r.service
+	return time.Duration(waiters/r.goodput*1e9) + r.service
 }
 
 // measureOverload offers ten times what a route can serve. Arrivals are random (exponential gaps), fixed beforehand.
@@ -156,7 +156,7 @@ func judgeOverload(all []overloadRound, level, top int) bool {
 	goodputOK, tailOK := part >= minGoodput, tail <= maxTailOfBound
 	memoryOK := growth <= maxGrowth && top-level <= maxGrowthKiB
 	fmt.Fprintf(out, "goodput under overload: %.3f of the peak; criterion %.2f: %s\n", part, minGoodput, verdict(goodputOK))
-	fmt.Fprintf(out, "p99 of accepted requests: %.3f of waiters / peak goodput + p99 of the service; criterion %.2f: %s\n",
+	fmt.Fprintf(out, "p99 of accepted requests: %.3f of waiters / goodput + p99 of the service; criterion %.2f: %s\n",
 		tail, maxTailOfBound, verdict(tailOK))
 	fmt.Fprintf(out, "resident memory: at most %d KiB after %d KiB (%+.1f %%); criterion %.0f %% and %d MiB: %s\n\n",
 		top, level, growth*100, maxGrowth*100, maxGrowthKiB>>10, verdict(memoryOK))

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -77,16 +78,25 @@ func (s *session) close() { _ = unix.Close(s.fd) }
 
 // send writes a message that is far smaller than a socket's buffer.
 func (s *session) send(m []byte) error {
-	n, err := unix.Write(s.fd, m)
+	n, err := rawIO(unix.SYS_WRITE, s.fd, m)
 	if err == nil && n < len(m) {
 		err = errors.New("the socket takes no more")
 	}
 	return err
 }
 
+// rawIO is read or write without telling Go's scheduler, see epollWait. p is not empty.
+func rawIO(call uintptr, fd int, p []byte) (int, error) {
+	n, _, errno := unix.RawSyscall(call, uintptr(fd), uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)))
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
+}
+
 // receive reads once, through buf, and tells whether ReadyForQuery has come.
 func (s *session) receive(buf []byte) (ready bool, err error) {
-	n, err := unix.Read(s.fd, buf)
+	n, err := rawIO(unix.SYS_READ, s.fd, buf)
 	switch {
 	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
 		return false, nil

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -54,7 +55,7 @@ func (s *session) login(port int, application string) error {
 		return err
 	}
 	buf := make([]byte, 4096)
-	for {
+	for end := time.Now().Add(loginTimeout * time.Second); time.Now().Before(end); {
 		ready, err := s.receive(buf)
 		switch {
 		case err != nil:
@@ -65,6 +66,7 @@ func (s *session) login(port int, application string) error {
 			return unix.SetNonblock(s.fd, true)
 		}
 	}
+	return errors.New("no answer")
 }
 
 // refusal is the field of an ErrorResponse that a refused request is known by: SQLSTATE 53300, the default.

@@ -24,12 +24,14 @@ const (
 // that next to nobody waits: its latencies are the service time.
 var sweep = []float64{0.5, 0.75, 0.9, 1, 1.1, 1.25, 1.5}
 
-// The criteria of overload: goodput in parts of the peak, and memory over the level after the warm-up.
+// The criteria of overload: goodput in parts of the peak; p99 in parts of the bound, where a tenth is for what the machine
+// adds, since an accepted request waits for many services one after the other and the bound knows the jitter of one; memory
+// over the level after the warm-up.
 const (
 	minGoodput     = 0.95
 	maxGrowth      = 0.05
 	maxGrowthKiB   = 8 << 10
-	maxTailOfBound = 1.0
+	maxTailOfBound = 1.1
 )
 
 // overloadRound is one sweep and the overload after it.

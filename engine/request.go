@@ -79,7 +79,9 @@ func (c *client) enter(to clientState) *protocol.ErrorFields {
 func (c *client) granted(s *server) {
 	c.endWait()
 	s.link(c)
-	if c.sock.HungUp() { // the event that tells it is still to come: nothing of c may begin any more
+	// A grant from another loop may overtake the event that tells that c has gone;
+	// from this loop it cannot (reactor.Loop serves such events first).
+	if len(c.w.eng.workers) > 1 && c.sock.HungUp() {
 		c.w.dying = append(c.w.dying, c)
 	} else {
 		c.w.later(c)

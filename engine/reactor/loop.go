@@ -164,10 +164,7 @@ func (l *Loop) poll() (err error) {
 		if err != nil {
 			return fmt.Errorf("loop %d: %w", l.ID, err)
 		}
-		for i := range n {
-			ev := &l.poller.events[i]
-			l.onEvent(int(ev.Fd), ev.Events)
-		}
+		l.serve(l.poller.events[:n])
 		l.turn()
 		l.afterBatch()
 	}
@@ -175,6 +172,26 @@ func (l *Loop) poll() (err error) {
 		return fmt.Errorf("loop %d: %w", l.ID, l.failure)
 	}
 	return nil
+}
+
+// serve serves a batch of events, those first that tell of a peer which has gone:
+// what another event of the batch sets going must not begin work for it.
+func (l *Loop) serve(events []unix.EpollEvent) {
+	gone := 0
+	for i := range events {
+		if ev := &events[i]; ev.Events&goneEvents != 0 {
+			gone++
+			l.onEvent(int(ev.Fd), ev.Events)
+		}
+	}
+	if gone == len(events) {
+		return
+	}
+	for i := range events {
+		if ev := &events[i]; ev.Events&goneEvents == 0 {
+			l.onEvent(int(ev.Fd), ev.Events)
+		}
+	}
 }
 
 // next gives the next batch of events. A loop that has work left looks without

@@ -22,6 +22,7 @@ const (
 
 	readableEvents = unix.EPOLLIN | unix.EPOLLPRI
 	writableEvents = unix.EPOLLOUT
+	goneEvents     = unix.EPOLLRDHUP | unix.EPOLLHUP | unix.EPOLLERR
 )
 
 type poller struct {

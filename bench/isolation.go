@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -25,21 +26,26 @@ const (
 	minBulkRefusals = 2000
 )
 
-// pair is the interactive route alone, and beside the bulk route.
+// pair is the interactive route alone, and beside the bulk route, in turn, a slice of each at a time. Latencies and shares
+// are those of the slices that count: where both halves found the machine calm.
 type pair struct {
-	alone, beside side
-	bulk          *tally
+	alone, beside []int64 // latencies of requests served, ns
+	counted, busy int     // slices
+	sum           share   // over the slices that count, of the busier halves
+	refused       int     // interactive requests, of all slices
+	bulk          bulkSide
 }
 
-type side struct {
-	p50, p99 time.Duration
-	refused  int
-	share
+// bulkSide is the bulk load of a pair.
+type bulkSide struct {
+	refused int
+	span    int64         // ns
+	gap     time.Duration // the longest one without a refusal
+	starved bool          // the queue may have been empty: see refusalsCover
 }
 
-// measureIsolation runs pairs of equal length; which half comes first alternates. A pair that did not find the machine calm
-// is repeated.
-func measureIsolation(server *pgtest.Server, pairs int, length time.Duration) (bool, error) {
+// measureIsolation runs pairs whose halves alternate in slices, so that both find the same machine.
+func measureIsolation(server *pgtest.Server, pairs, slices int, slice time.Duration) (bool, error) {
 	p, err := startWith(server, pooler.Options{Env: []string{fmt.Sprintf("PG_KINETIC_ROUTES="+bulkRule, inFlight, waiters)}})
 	if err != nil {
 		return false, err
@@ -59,92 +65,122 @@ func measureIsolation(server *pgtest.Server, pairs int, length time.Duration) (b
 		return false, err
 	}
 	defer bulk.close()
-	if _, err := runPair(w, interactive, bulk, 0, min(length, time.Second)); err != nil { // pools and buffers get their size
+	if _, err := runPair(w, interactive, bulk, 0, 1, slice); err != nil { // pools and buffers get their size
 		return false, err
 	}
-	fmt.Fprintf(out, "isolation: %d requests/s alone, and beside %d bulk requests/s of %g ms, %d in flight; %v each\n",
-		interactivePerSecond, bulkPerSecond, bulkPause*1e3, inFlight, length)
-	fmt.Fprintf(out, "%-6s %9s %9s %9s %9s %6s %8s %8s %9s %6s %6s\n%s\n", "pair", "alone p50", "p99 ms", "beside", "p99 ms",
-		"ratio", "refused", "bulk ref", "max gap", "free", "others", rule(95))
+	fmt.Fprintf(out, "isolation: %d requests/s alone, and beside %d bulk requests/s of %g ms, %d in flight; %d x %v each\n",
+		interactivePerSecond, bulkPerSecond, bulkPause*1e3, inFlight, slices, slice)
+	fmt.Fprintf(out, "%-6s %9s %9s %9s %9s %6s %8s %8s %9s %6s %6s %5s\n%s\n", "pair", "alone p50", "p99 ms", "beside",
+		"p99 ms", "ratio", "refused", "bulk ref", "max gap", "free", "others", "busy", rule(101))
 	var judged []pair
-	for i := 1; len(judged) < pairs && i <= tries(pairs); i++ {
-		r, err := runPair(w, interactive, bulk, uint64(i), length)
+	for i := range pairs {
+		r, err := runPair(w, interactive, bulk, uint64(i+1), slices, slice)
 		if err != nil {
 			return false, err
 		}
-		worst := share{min(r.alone.free, r.beside.free), max(r.alone.others, r.beside.others)}
-		if worst.calm() {
+		if r.counted == slices {
 			judged = append(judged, r)
 		}
-		fmt.Fprintf(out, "%-6d %9.3f %9.3f %9.3f %9.3f %6.2f %8d %8.0f %9v %s\n", i, millis(r.alone.p50), millis(r.alone.p99),
-			millis(r.beside.p50), millis(r.beside.p99), r.ratio(), r.alone.refused+r.beside.refused, r.bulkRefusals(),
-			r.bulk.longestGap().Round(100*time.Microsecond), worst.note())
+		n := float64(max(r.counted, 1))
+		fmt.Fprintf(out, "%-6d %9.3f %9.3f %9.3f %9.3f %6.2f %8d %8.0f %9v %5.0f%% %5.0f%% %5d\n", i+1, millisOf(r.alone, 0.5),
+			millisOf(r.alone, 0.99), millisOf(r.beside, 0.5), millisOf(r.beside, 0.99), r.ratio(), r.refused, r.bulkRefusals(),
+			r.bulk.gap.Round(100*time.Microsecond), r.sum.free/n*100, r.sum.others/n*100, r.busy)
 	}
-	fmt.Fprintln(out, rule(95))
+	fmt.Fprintln(out, rule(101))
 	if len(judged) < pairs {
 		return notCalm(len(judged), pairs), nil
 	}
 	return judgeIsolation(judged), nil
 }
 
-func (r pair) ratio() float64 { return float64(r.beside.p99) / float64(r.alone.p99) }
+func millisOf(latencies []int64, q float64) float64 { return millis(quantile(latencies, q)) }
 
-func (r pair) bulkRefusals() float64 {
-	return float64(len(r.bulk.refused)) * 1e9 / float64(r.bulk.span)
+func (r pair) ratio() float64 { return millisOf(r.beside, 0.99) / millisOf(r.alone, 0.99) }
+
+func (r pair) bulkRefusals() float64 { return float64(r.bulk.refused) * 1e9 / float64(r.bulk.span) }
+
+// half is what one half of a slice has shown.
+type half struct {
+	*tally
+	share
 }
 
-// starved tells whether the bulk queue may have been empty: a refusal shows that it was full, and until it is empty as many
-// requests must end as may wait.
-func (r pair) starved() bool {
-	drain := time.Duration(waiters / r.bulk.goodput() * 1e9)
-	return r.bulk.longestGap() >= drain
-}
-
-func runPair(w watched, interactive, bulk *load, seed uint64, length time.Duration) (r pair, err error) {
-	if seed%2 == 0 {
-		if r.alone, err = runInteractive(w, interactive, seed, length); err != nil {
-			return r, err
+// runPair makes slices until so many count, or too many do not. Every other one begins with the other half.
+func runPair(w watched, interactive, bulk *load, seed uint64, slices int, slice time.Duration) (r pair, err error) {
+	for i := 0; r.counted < slices && i < tries(slices); i++ {
+		arrivals := seed<<16 | uint64(i)
+		var alone, beside half
+		for k := range 2 {
+			if (i+k)%2 == 0 {
+				alone, err = runInteractive(w, interactive, arrivals, slice)
+			} else {
+				beside, err = runBeside(w, &r.bulk, interactive, bulk, arrivals, slice)
+			}
+			if err != nil {
+				return r, err
+			}
 		}
+		r.add(alone, beside)
 	}
-	if err := runBeside(w, &r, interactive, bulk, seed, length); err != nil {
-		return r, err
+	return r, nil
+}
+
+func (r *pair) add(alone, beside half) {
+	r.refused += len(alone.refused) + len(beside.refused)
+	worst := share{min(alone.free, beside.free), max(alone.others, beside.others)}
+	if !worst.calm() {
+		r.busy++
+		return
 	}
-	if seed%2 == 1 {
-		r.alone, err = runInteractive(w, interactive, seed, length)
-	}
-	return r, err
+	r.counted++
+	r.sum = share{r.sum.free + worst.free, r.sum.others + worst.others}
+	r.alone = append(r.alone, alone.served...)
+	r.beside = append(r.beside, beside.served...)
 }
 
 // fill is how long the bulk load runs before the interactive one beside it begins: its queue is full by then.
 const fill = 250 * time.Millisecond
 
-func runBeside(w watched, r *pair, interactive, bulk *load, seed uint64, length time.Duration) error {
+func runBeside(w watched, b *bulkSide, interactive, bulk *load, seed uint64, slice time.Duration) (half, error) {
+	span := slice + 2*fill
 	failed := make(chan error, 1)
 	go func() {
-		var err error
-		r.bulk, err = bulk.open(poisson(seed, bulkPerSecond, length+2*fill), length+2*fill)
+		t, err := bulk.open(poisson(seed, bulkPerSecond, span), span)
+		if err == nil {
+			b.add(t)
+		}
 		failed <- err
 	}()
 	time.Sleep(fill)
-	var err error
-	r.beside, err = runInteractive(w, interactive, seed, length)
-	if bulkErr := <-failed; err == nil {
-		err = bulkErr
-	}
-	return err
+	h, err := runInteractive(w, interactive, seed, slice)
+	return h, errors.Join(err, <-failed)
 }
 
-func runInteractive(w watched, l *load, seed uint64, length time.Duration) (s side, err error) {
+func (b *bulkSide) add(t *tally) {
+	b.refused += len(t.refused)
+	b.span += t.span
+	gap := t.longestGap()
+	b.gap = max(b.gap, gap)
+	b.starved = b.starved || !refusalsCover(gap, t.goodput())
+}
+
+// refusalsCover tells whether refusals show that a queue was never empty: each shows that it was full, and until it is empty
+// as many requests must end as may wait.
+func refusalsCover(gap time.Duration, goodput float64) bool {
+	return gap < time.Duration(waiters/goodput*1e9)
+}
+
+func runInteractive(w watched, l *load, seed uint64, slice time.Duration) (h half, err error) {
 	before, err := w.usage()
 	if err != nil {
-		return s, err
+		return h, err
 	}
-	t, err := l.open(poisson(seed, interactivePerSecond, length), length)
-	if err != nil {
-		return s, err
+	if h.tally, err = l.open(poisson(seed, interactivePerSecond, slice), slice); err != nil {
+		return h, err
 	}
 	after, err := w.usage()
-	return side{quantile(t.served, 0.5), quantile(t.served, 0.99), len(t.refused), after.since(before)}, err
+	h.share = after.since(before)
+	return h, err
 }
 
 func judgeIsolation(judged []pair) bool {
@@ -152,8 +188,8 @@ func judgeIsolation(judged []pair) bool {
 	refusals := medianOf(judged, pair.bulkRefusals)
 	refused, starved := 0, 0
 	for _, r := range judged {
-		refused += r.alone.refused + r.beside.refused
-		if r.starved() {
+		refused += r.refused
+		if r.bulk.starved {
 			starved++
 		}
 	}

@@ -139,3 +139,11 @@ func TestQuantilesAndGaps(t *testing.T) {
 		}
 	}
 }
+
+func TestRefusalsCoverAQueue(t *testing.T) {
+	// 100 requests a second end: a queue of `waiters` is not empty for waiters × 10 ms.
+	const drain = waiters * 10 * time.Millisecond
+	if !refusalsCover(drain-1, 100) || refusalsCover(drain, 100) {
+		t.Errorf("gaps of %v and %v: %v, %v", drain-1, drain, refusalsCover(drain-1, 100), refusalsCover(drain, 100))
+	}
+}

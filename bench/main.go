@@ -31,7 +31,7 @@ var (
 	program  = flag.String("pg-kinetic", "bin/pg-kinetic", "the binary to measure")
 	loops    = flag.Int("loops", 0, "server.loops of pg-kinetic")
 	rounds   = flag.Int("rounds", 5, "rounds, or pairs, of each measurement")
-	seconds  = flag.Int("seconds", 8, "length of a round; of the overload, and of each half of a pair")
+	seconds  = flag.Int("seconds", 8, "length of a round, and of the overload; half the length of each half of a pair")
 	step     = flag.Int("step", 2, "length of each step of the sweep before the overload, in seconds")
 	requests = flag.Int("requests", 100_000, "requests in a round of refusals")
 	clients  = flag.Int("clients", 64, "clients of pgbench, and sessions that are refused")
@@ -61,7 +61,7 @@ var measurements = []measurement{
 	{"cpu", measureCPU},
 	{"routes", func(s *pgtest.Server) (bool, error) { return measureRoutes(s, *rounds, *seconds) }},
 	{"refusal", func(s *pgtest.Server) (bool, error) { return measureRefusals(s, *rounds, *requests) }},
-	{"isolation", func(s *pgtest.Server) (bool, error) { return measureIsolation(s, *rounds, period(*seconds)) }},
+	{"isolation", func(s *pgtest.Server) (bool, error) { return measureIsolation(s, *rounds, 2**seconds, time.Second) }},
 	{"overload", func(s *pgtest.Server) (bool, error) {
 		return measureOverload(s, *rounds, period(*step), period(*seconds))
 	}},

@@ -25,7 +25,7 @@ func BenchmarkOverload(b *testing.B) {
 }
 
 func BenchmarkIsolation(b *testing.B) {
-	mechanics(b, func(s *pgtest.Server) (bool, error) { return measureIsolation(s, 1, 500*time.Millisecond) })
+	mechanics(b, func(s *pgtest.Server) (bool, error) { return measureIsolation(s, 1, 1, 300*time.Millisecond) })
 }
 
 func BenchmarkRefusals(b *testing.B) {

@@ -26,8 +26,8 @@ const (
 	minBulkRefusals = 2000
 )
 
-// pair is the interactive route alone, and beside the bulk route, in turn, a slice of each at a time. Latencies and shares
-// are those of the slices that count: where both halves found the machine calm.
+// pair is the interactive route alone, and beside the bulk route, in turn, a slice of each at a time. Latencies, shares and
+// the bulk load are those of the slices that count: where both halves found the machine calm.
 type pair struct {
 	alone, beside []int64 // latencies of requests served, ns
 	counted, busy int     // slices
@@ -97,7 +97,7 @@ func millisOf(latencies []int64, q float64) float64 { return millis(quantile(lat
 
 func (r pair) ratio() float64 { return millisOf(r.beside, 0.99) / millisOf(r.alone, 0.99) }
 
-func (r pair) bulkRefusals() float64 { return float64(r.bulk.refused) * 1e9 / float64(r.bulk.span) }
+func (r pair) bulkRefusals() float64 { return float64(r.bulk.refused) * 1e9 / float64(max(r.bulk.span, 1)) }
 
 // half is what one half of a slice has shown.
 type half struct {
@@ -110,22 +110,23 @@ func runPair(w watched, interactive, bulk *load, seed uint64, slices int, slice 
 	for i := 0; r.counted < slices && i < tries(slices); i++ {
 		arrivals := seed<<16 | uint64(i)
 		var alone, beside half
+		var full *tally
 		for k := range 2 {
 			if (i+k)%2 == 0 {
 				alone, err = runInteractive(w, interactive, arrivals, slice)
 			} else {
-				beside, err = runBeside(w, &r.bulk, interactive, bulk, arrivals, slice)
+				beside, full, err = runBeside(w, interactive, bulk, arrivals, slice)
 			}
 			if err != nil {
 				return r, err
 			}
 		}
-		r.add(alone, beside)
+		r.add(alone, beside, full)
 	}
 	return r, nil
 }
 
-func (r *pair) add(alone, beside half) {
+func (r *pair) add(alone, beside half, bulk *tally) {
 	r.refused += len(alone.refused) + len(beside.refused)
 	worst := share{min(alone.free, beside.free), max(alone.others, beside.others)}
 	if !worst.calm() {
@@ -136,24 +137,24 @@ func (r *pair) add(alone, beside half) {
 	r.sum = share{r.sum.free + worst.free, r.sum.others + worst.others}
 	r.alone = append(r.alone, alone.served...)
 	r.beside = append(r.beside, beside.served...)
+	r.bulk.add(bulk)
 }
 
 // fill is how long the bulk load runs before the interactive one beside it begins: its queue is full by then.
 const fill = 250 * time.Millisecond
 
-func runBeside(w watched, b *bulkSide, interactive, bulk *load, seed uint64, slice time.Duration) (half, error) {
+func runBeside(w watched, interactive, bulk *load, seed uint64, slice time.Duration) (h half, full *tally, err error) {
 	span := slice + 2*fill
 	failed := make(chan error, 1)
 	go func() {
-		t, err := bulk.open(poisson(seed, bulkPerSecond, span), span)
-		if err == nil {
-			b.add(t)
-		}
+		var err error
+		full, err = bulk.open(poisson(seed, bulkPerSecond, span), span)
 		failed <- err
 	}()
 	time.Sleep(fill)
-	h, err := runInteractive(w, interactive, seed, slice)
-	return h, errors.Join(err, <-failed)
+	h, err = runInteractive(w, interactive, seed, slice)
+	err = errors.Join(err, <-failed)
+	return h, full, err
 }
 
 func (b *bulkSide) add(t *tally) {

@@ -97,7 +97,9 @@ func millisOf(latencies []int64, q float64) float64 { return millis(quantile(lat
 
 func (r pair) ratio() float64 { return millisOf(r.beside, 0.99) / millisOf(r.alone, 0.99) }
 
-func (r pair) bulkRefusals() float64 { return float64(r.bulk.refused) * 1e9 / float64(max(r.bulk.span, 1)) }
+func (r pair) bulkRefusals() float64 {
+	return float64(r.bulk.refused) * 1e9 / float64(max(r.bulk.span, 1))
+}
 
 // half is what one half of a slice has shown.
 type half struct {

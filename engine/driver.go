@@ -75,8 +75,8 @@ func (w *worker) Link(wt *admission.Waiter, p *admission.Place) {
 }
 
 // End: the waiter was shed.
-func (w *worker) End(wt *admission.Waiter, o admission.Outcome) {
-	wt.Owner.(*client).shed(o)
+func (w *worker) End(wt *admission.Waiter, _ admission.Outcome) {
+	wt.Owner.(*client).shed()
 }
 
 // Open: connect a server for the place p.

@@ -94,15 +94,19 @@ func (c *client) granted(s *server) {
 
 // refuse answers a request with an error on a session that stays: ERROR and
 // ReadyForQuery for a simple request, ERROR and a skip to Sync for an extended
-// one. It returns drop: the message has been dealt with.
+// one, in one write. It returns drop: the message has been dealt with.
 func (c *client) refuse(typ byte, e *protocol.ErrorFields) disposition {
-	c.sendError(e)
+	w := c.w
+	w.answer = protocol.AppendError(w.answer[:0], *e)
+	simple := typ == protocol.FrontendQuery || typ == protocol.FrontendFunctionCall
+	if simple {
+		w.answer = protocol.AppendReadyForQuery(w.answer, 'I')
+	}
+	c.send(w.answer)
 	if c.state >= clientClosing {
 		return gone
 	}
-	if typ == protocol.FrontendQuery || typ == protocol.FrontendFunctionCall {
-		c.sendReady('I')
-	} else {
+	if !simple {
 		c.setState(clientSkipping)
 	}
 	return drop
@@ -155,14 +159,9 @@ func (c *client) endWait() {
 	c.waiter = nil
 }
 
-// shed: the client's place in the queue was taken by a newcomer (on_full), or
-// the queue is being drained.
-func (c *client) shed(o admission.Outcome) {
+// shed: the client's place in the queue was taken by a newcomer (on_full).
+func (c *client) shed() {
 	c.endWait()
-	if o == admission.Drained {
-		c.fatal(reasonDraining, errShutdown)
-		return
-	}
 	c.refuseHeld(reasonOverload, c.overloaded("shed from the route queue"))
 }
 

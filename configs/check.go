@@ -51,7 +51,7 @@ func (c *checker) nearestSection(key string) string {
 	if home := homeOf(foldKey(key)); home != "" {
 		return `"` + table.byKey[home][foldKey(key)].Path() + `"`
 	}
-	return `"` + nearest(key, sections) + `"`
+	return `"` + Nearest(key, sections) + `"`
 }
 
 // homeOf returns the section that a key belongs to: one of the process before a list, whose overrides repeat capacity's.
@@ -201,7 +201,7 @@ func (c *checker) unknownKey(section, path string, e entry) {
 		return
 	}
 	known := slices.Sorted(maps.Keys(table.byKey[section]))
-	c.problem(e.place, "unknown key %s in %s; nearest known key: %q", show(e.key), path, nearest(e.key, known))
+	c.problem(e.place, "unknown key %s in %s; nearest known key: %q", show(e.key), path, Nearest(e.key, known))
 }
 
 // nestedHome returns the path that a key belongs to which stands beside its group instead of inside, or inside instead of

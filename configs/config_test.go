@@ -178,7 +178,7 @@ func TestLookups(t *testing.T) {
 func TestNearest(t *testing.T) {
 	f := func(word, want string, candidates ...string) {
 		t.Helper()
-		if got := nearest(word, candidates); got != want {
+		if got := Nearest(word, candidates); got != want {
 			t.Errorf("%q: %q, want %q", word, got, want)
 		}
 	}
@@ -188,6 +188,10 @@ func TestNearest(t *testing.T) {
 	f("", "a", "bbb", "a")
 	f("x", "")
 	f(strings.Repeat("x", 1<<20), "ab", "ab", "abc")
+	f("CAPACITY.MAX_ROUTE_WAITER", "capacity.max_route_waiters", "capacity.max_route_in_flight", "capacity.max_route_waiters", "bulk")
+	if got := distance("kitten", "sitting"); got != 3 {
+		t.Errorf("%d edits", got)
+	}
 	for _, c := range []struct {
 		a, b string
 		d    int

@@ -47,7 +47,7 @@ func (c *checker) environment(byName map[string]string, passwords map[string]boo
 		}
 		o := optionOfEnv(name)
 		if o == nil {
-			c.problem(place, "no such setting; nearest known variable: %s", nearest(name, envNames()))
+			c.problem(place, "no such setting; nearest known variable: %s", Nearest(name, envNames()))
 			continue
 		}
 		c.assign(tree, o, []string{value}, place)

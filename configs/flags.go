@@ -130,7 +130,7 @@ func (c *checker) faultyFlag(arg string, err error) {
 	for _, o := range processOptions() {
 		names = append(names, o.Flag())
 	}
-	c.problem(place, "no such flag; nearest known: --%s", nearest(strings.TrimLeft(place.Name, "-"), names))
+	c.problem(place, "no such flag; nearest known: --%s", Nearest(strings.TrimLeft(place.Name, "-"), names))
 }
 
 // cutValue returns a flag without its value, which may be secret.

@@ -2,9 +2,9 @@ package configs
 
 import "strings"
 
-// nearest returns the candidate with the least edit distance to a word, letter case and '-' for '_' not counted; the
+// Nearest returns the candidate with the least edit distance to a word, letter case and '-' for '_' not counted; the
 // first of several. It is empty only without candidates.
-func nearest(word string, candidates []string) string {
+func Nearest(word string, candidates []string) string {
 	word = foldKey(word)
 	best, least := "", -1
 	for _, c := range candidates {

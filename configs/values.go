@@ -213,7 +213,7 @@ func (o *Option) text(s string) error {
 
 // notAmong is the error for a word that is none of the row's.
 func (o *Option) notAmong(word string) error {
-	return fmt.Errorf("must be one of %s, not %s; nearest: %q", quoteAll(o.Enum), show(word), nearest(word, o.Enum))
+	return fmt.Errorf("must be one of %s, not %s; nearest: %q", quoteAll(o.Enum), show(word), Nearest(word, o.Enum))
 }
 
 func (c *checker) strings(o *Option, path string, n *node) (any, bool) {

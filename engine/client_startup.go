@@ -4,6 +4,7 @@ package engine
 // startup packet.
 
 import (
+	"pgkinetic/engine/session"
 	"pgkinetic/protocol"
 )
 
@@ -114,13 +115,9 @@ func (c *client) startup(st *protocol.Startup) {
 	c.beginLogin(st.Params)
 }
 
-// maxName is the length of PostgreSQL's names in bytes (NAMEDATALEN - 1). Longer
-// ones, which PostgreSQL cuts before version 17 and does not know since, would be
-// kept with every route of their bearer.
-const maxName = 63
-
 // namesOf gives the database and the user that a startup packet asks for, or what
-// is wrong with them.
+// is wrong with them. Names longer than PostgreSQL's, which it cuts before version
+// 17 and does not know since, would be kept with every route of their bearer.
 func namesOf(st *protocol.Startup) (database, user string, wrong *protocol.ErrorFields) {
 	user, _ = st.Get("user")
 	database, _ = st.Get("database")
@@ -130,9 +127,9 @@ func namesOf(st *protocol.Startup) (database, user string, wrong *protocol.Error
 	switch {
 	case user == "":
 		wrong = errNoUser
-	case len(user) > maxName:
+	case len(user) > session.MaxName:
 		wrong = errLongUser
-	case len(database) > maxName:
+	case len(database) > session.MaxName:
 		wrong = errLongDatabase
 	}
 	return database, user, wrong

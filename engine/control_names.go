@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"pgkinetic/admission/routing"
 	"pgkinetic/configs"
@@ -18,43 +17,8 @@ func unknown(kind, name string, known []string) error {
 	if len(known) == 0 {
 		return fmt.Errorf("no such %s: %q", kind, name)
 	}
-	return fmt.Errorf("no such %s: %q; nearest: %q", kind, name, nearest(name, known))
-}
-
-// nearest gives the known name with the fewest letters to change, the first of
-// several in order.
-func nearest(name string, known []string) (best string) {
-	least := -1
-	for _, k := range slices.Sorted(slices.Values(known)) {
-		if n := edits(name, k); least < 0 || n < least {
-			best, least = k, n
-		}
-	}
-	return best
-}
-
-// edits counts the bytes to insert, delete or replace that make b of a, of names
-// cut to a sensible length. Upper and lower case are the same.
-func edits(a, b string) int {
-	const longest = 128
-	a, b = strings.ToLower(a[:min(len(a), longest)]), strings.ToLower(b[:min(len(b), longest)])
-	above := make([]int, len(b)+1)
-	for j := range above {
-		above[j] = j
-	}
-	for i := range len(a) {
-		row := make([]int, len(b)+1)
-		row[0] = i + 1
-		for j := range len(b) {
-			change := above[j]
-			if a[i] != b[j] {
-				change++
-			}
-			row[j+1] = min(change, above[j+1]+1, row[j]+1)
-		}
-		above = row
-	}
-	return above[len(b)]
+	slices.Sort(known)
+	return fmt.Errorf("no such %s: %q; nearest: %q", kind, name, configs.Nearest(name, known))
 }
 
 // inDatabase tells whether p belongs to the database of that name: an entry's, or

@@ -5,6 +5,7 @@ package engine
 import (
 	"fmt"
 
+	"pgkinetic/engine/session"
 	"pgkinetic/protocol"
 )
 
@@ -26,11 +27,11 @@ var (
 	}
 	errLongUser = &protocol.ErrorFields{
 		Severity: "FATAL", Code: protocol.CodeInvalidAuthorization,
-		Message: fmt.Sprintf("user name in startup packet is longer than %d bytes", maxName),
+		Message: fmt.Sprintf("user name in startup packet is longer than %d bytes", session.MaxName),
 	}
 	errLongDatabase = &protocol.ErrorFields{
 		Severity: "FATAL", Code: protocol.CodeInvalidCatalogName,
-		Message: fmt.Sprintf("database name in startup packet is longer than %d bytes", maxName),
+		Message: fmt.Sprintf("database name in startup packet is longer than %d bytes", session.MaxName),
 	}
 	errReplication = &protocol.ErrorFields{
 		Severity: "FATAL", Code: protocol.CodeFeatureNotSupported,

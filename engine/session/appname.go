@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// maxName is NAMEDATALEN - 1: PostgreSQL cuts names, application_name among
+// MaxName is NAMEDATALEN - 1: PostgreSQL cuts names, application_name among
 // them, to this many bytes.
-const maxName = 63
+const MaxName = 63
 
 const hexDigits = "0123456789abcdef"
 
@@ -43,10 +43,10 @@ func ApplicationName(value string, serverMajor int) string {
 }
 
 func clip(s string) string {
-	if len(s) <= maxName {
+	if len(s) <= MaxName {
 		return s
 	}
-	cut := maxName
+	cut := MaxName
 	if utf8.ValidString(s) {
 		for !utf8.RuneStart(s[cut]) {
 			cut--

@@ -69,7 +69,7 @@ func buildAliases(table map[string]string) map[string]string {
 // false when it has none of that name. Letters and digits count, without
 // regard to case.
 func EncodingName(name string) (official string, known bool) {
-	key := make([]byte, 0, maxName)
+	key := make([]byte, 0, MaxName)
 	for i := range len(name) {
 		c := name[i]
 		switch {
@@ -79,7 +79,7 @@ func EncodingName(name string) (official string, known bool) {
 		default:
 			continue
 		}
-		if len(key) == maxName {
+		if len(key) == MaxName {
 			return "", false
 		}
 		key = append(key, c)

@@ -56,7 +56,7 @@ func plainName(name string) bool {
 		default:
 			return false
 		}
-		if part > maxName {
+		if part > MaxName {
 			return false
 		}
 	}

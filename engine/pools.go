@@ -139,7 +139,7 @@ func newRegistry(e *Engine, loops int) *registry {
 		Weigh:    func(rt *route, weight int) { rt.adm.SetWeight(weight) },
 		Forget:   func(rt *route) bool { return !rt.adm.Counts().Paused && rt.adm.Forget() },
 		Used:     (*route).wasUsed,
-		Gone:     func(rt *route) { r.stats.bury(rt, reactor.Now(), r.forgotten) },
+		Gone:     func(rt *route) { r.stats.bury(rt, reactor.Now(), rt.counts()) },
 	})
 	return r
 }

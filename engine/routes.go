@@ -126,12 +126,12 @@ func (r *registry) makeRoute(p *pool, id routing.Identity, o admission.RouteOpti
 	return rt
 }
 
-// forgotten keeps what a route that is dead has counted; the directory calls it.
-func (r *registry) forgotten(rt *route) {
-	for o := range rt.stats.retired {
-		rt.stats.retired[o].Add(rt.adm.Count(admission.Outcome(o)))
+// counts is how its requests have fared so far.
+func (rt *route) counts() (n [outcomes]uint64) {
+	for o := range n {
+		n[o] = rt.adm.Count(admission.Outcome(o))
 	}
-	r.stats.leave(rt.stats)
+	return n
 }
 
 // drainRate is how many requests a route begins per second, measured when

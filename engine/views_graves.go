@@ -26,24 +26,20 @@ const (
 	gravesMax = 4096
 )
 
-// bury keeps a route that has just been forgotten; forgotten adds its counts to
-// its label's retired. Inside the directory's mutex, like everything that changes
-// retired.
-func (t *statsTable) bury(rt *route, now int64, forgotten func(*route)) {
-	g := grave{route: rt, at: now}
-	for o := range g.counted {
-		g.counted[o] = -rt.stats.retired[o].Load()
-	}
-	forgotten(rt)
-	for o := range g.counted {
-		g.counted[o] += rt.stats.retired[o].Load()
+// bury ends the part in its label of a route that has just been forgotten: what it
+// has counted so far is added to the label's retired, and what it counts late will
+// be. Inside the directory's mutex, like everything that changes retired.
+func (t *statsTable) bury(rt *route, now int64, counted [outcomes]uint64) {
+	for o, n := range counted {
+		rt.stats.retired[o].Add(n)
 	}
 	n := rt.adm.Counts()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	rt.stats.routes--
 	t.peakInFlight, t.peakWaiting = max(t.peakInFlight, n.PeakInFlight), max(t.peakWaiting, n.PeakWaiting)
 	rt.stats.graves++
-	t.graves = append(t.graves, g)
+	t.graves = append(t.graves, grave{route: rt, counted: counted, at: now})
 	t.closeGraves(now)
 }
 

@@ -132,14 +132,6 @@ func (t *statsTable) join(label string) *routeStats {
 	return s
 }
 
-// leave ends a route's part in its statistics; what it counted has been added
-// to them.
-func (t *statsTable) leave(s *routeStats) {
-	t.mu.Lock()
-	s.routes--
-	t.mu.Unlock()
-}
-
 // makeRoom sums a label without routes under "other".
 func (t *statsTable) makeRoom(now int64) bool {
 	t.closeGraves(now)

@@ -82,18 +82,36 @@ func (r *Route) Forget() bool {
 func (r *Route) SetLimits(loop int, now int64, o RouteOptions) {
 	o = o.checked()
 	l := r.pool.c.enter(loop, now)
-	p := r.pool
-	p.mu.Lock()
-	r.maxWaiters.Store(int32(o.MaxWaiters))
-	r.weight = int32(o.Weight)
-	r.credit = min(r.credit, r.weight)
+	r.pool.mu.Lock()
+	r.setWeight(o.Weight)
 	r.setPolicy(o.OnFull)
-	p.changeRoute(r, func(w routeWord) routeWord { return w.withLimit(o.MaxInFlight) })
-	if !mutRaiseNoKick {
-		p.schedule(l, nil)
-	}
-	p.mu.Unlock()
+	r.setBounds(l, o)
+	r.pool.mu.Unlock()
 	l.settle(false)
+}
+
+// SetBounds is SetLimits for a route whose weight others tell (SetWeight): it changes MaxInFlight and MaxWaiters only.
+func (r *Route) SetBounds(loop int, now int64, maxInFlight, maxWaiters int) {
+	o := RouteOptions{MaxInFlight: maxInFlight, MaxWaiters: maxWaiters}.checked()
+	l := r.pool.c.enter(loop, now)
+	r.pool.mu.Lock()
+	r.setBounds(l, o)
+	r.pool.mu.Unlock()
+	l.settle(false)
+}
+
+// setBounds changes both bounds in the critical section, and runs whom that lets run.
+func (r *Route) setBounds(l *loop, o RouteOptions) {
+	r.maxWaiters.Store(int32(o.MaxWaiters))
+	r.pool.changeRoute(r, func(w routeWord) routeWord { return w.withLimit(o.MaxInFlight) })
+	if !mutRaiseNoKick {
+		r.pool.schedule(l, nil)
+	}
+}
+
+func (r *Route) setWeight(n int) {
+	r.weight = int32(n)
+	r.credit = min(r.credit, r.weight)
 }
 
 func (r *Route) policy() Policy { return Policy(r.onFull.Load()) }

@@ -25,17 +25,13 @@ func (r *Route) Hold(now int64) {
 	r.pauses.set(true, p.now, &p.pauses)
 }
 
-// SetBounds is SetLimits for a route whose weight others tell (SetWeight): it changes MaxInFlight and MaxWaiters only.
-func (r *Route) SetBounds(loop int, now int64, maxInFlight, maxWaiters int) {
-	o := RouteOptions{MaxInFlight: maxInFlight, MaxWaiters: maxWaiters}.checked()
-	p := r.pool
-	l := p.c.enter(loop, now)
-	p.mu.Lock()
-	r.maxWaiters.Store(int32(o.MaxWaiters))
-	p.changeRoute(r, func(w routeWord) routeWord { return w.withLimit(o.MaxInFlight) })
-	p.schedule(l, nil)
-	p.mu.Unlock()
-	l.settle(false)
+// SetWeight changes r's share of the pool, from 1 to MaxWeight. It wakes nobody: who is eligible stays so. Any
+// goroutine.
+func (r *Route) SetWeight(n int) {
+	must(n >= 1 && n <= MaxWeight, "weight out of range")
+	r.pool.mu.Lock()
+	defer r.pool.mu.Unlock()
+	r.setWeight(n)
 }
 
 // Share is r's weight and what happens when its queue is full. Any goroutine; enters the pool's critical section.

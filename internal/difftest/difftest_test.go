@@ -98,15 +98,8 @@ func TestSameAsPostgreSQL(t *testing.T) {
 					if err != nil {
 						t.Errorf("%v", err)
 					}
-					same := transcript == direct[d.Name]
-					if d.Known != "" && p.Target == pooler.Kinetic {
-						if same {
-							t.Errorf("no longer true: %s", d.Known)
-						}
+					if compare(t, d, p, direct[d.Name], transcript); d.Known != "" && p.Target == pooler.Kinetic {
 						return
-					}
-					if !same {
-						t.Errorf("differs from PostgreSQL (-) in (+):\n%s", difference(direct[d.Name], transcript))
 					}
 					if login != logins[d.Name] && sameLogins { // told once: all logins would say the same
 						sameLogins = false
@@ -117,6 +110,17 @@ func TestSameAsPostgreSQL(t *testing.T) {
 			probe(t, p, untouched(t, s.Addr()), 200)
 			sessions(t, s, p)
 		})
+	}
+}
+
+// compare fails when the transcript through p differs from PostgreSQL's, or does not although it is known to.
+func compare(t *testing.T, d *Dialogue, p *pooler.Pooler, want, got string) {
+	t.Helper()
+	switch known := d.Known != "" && p.Target == pooler.Kinetic; {
+	case known && got == want:
+		t.Errorf("no longer true: %s", d.Known)
+	case !known && got != want:
+		t.Errorf("differs from PostgreSQL (-) in (+):\n%s", difference(want, got))
 	}
 }
 

@@ -65,6 +65,7 @@ func measureIsolation(server *pgtest.Server, pairs, slices int, slice time.Durat
 		return false, err
 	}
 	defer bulk.close()
+	bulk.rank = background
 	if _, err := runPair(w, interactive, bulk, 0, 1, slice); err != nil { // pools and buffers get their size
 		return false, err
 	}

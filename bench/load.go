@@ -28,6 +28,7 @@ type load struct {
 	free     []*session // a ring: the one that has rested longest is next
 	first, n int
 	busy     int
+	rank     rank
 	heard    int64 // when the last answer came, or the first request after a time without any was sent
 
 	began  time.Time
@@ -48,6 +49,15 @@ type tally struct {
 	late     []int64 // how long after their time requests were sent
 	refusals []int64 // open loop: when each refusal came
 }
+
+// rank is what a load is to its run. Clients do not share the pooler's processors in earnest; here they do, and an answer that
+// waits until its client runs again would be counted as a slow one.
+type rank int
+
+const (
+	measured   rank = iota // an open loop runs before all else on the machine, if that is allowed
+	background             // runs after all else: its latencies count for nothing, and what is measured shall not wait for it
+)
 
 // silence is the longest time without an answer while requests are under way: twice as long as any of them may wait.
 const silence = 10 * time.Second
@@ -97,13 +107,25 @@ func poisson(seed uint64, perSecond float64, span time.Duration) (at []int64) {
 // open sends a request at each of the times, in ns from now, in order; one for which no session is free waits for the next
 // one, on its own account. It returns when all are answered.
 func (l *load) open(at []int64, span time.Duration) (*tally, error) {
-	l.begin(&tally{span: int64(span), late: make([]int64, 0, len(at)), refusals: make([]int64, 0, len(at))}, len(at))
-	defer runtime.UnlockOSThread()
+	t := &tally{span: int64(span), late: make([]int64, 0, len(at)), refusals: make([]int64, 0, len(at))}
+	failed := make(chan error)
+	go func() {
+		l.begin(t, len(at)) // its thread ends with this goroutine, so that nothing else runs with its rank
+		l.rank.enter()
+		failed <- l.sendAt(at)
+	}()
+	if err := <-failed; err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+func (l *load) sendAt(at []int64) error {
 	for len(at) > 0 || l.busy > 0 {
 		now := l.now()
 		for len(at) > 0 && at[0] <= now && l.n > 0 {
 			if err := l.send(l.take(), at[0]); err != nil {
-				return nil, err
+				return err
 			}
 			now = l.now()
 			l.result.late = append(l.result.late, now-at[0])
@@ -114,10 +136,20 @@ func (l *load) open(at []int64, span time.Duration) (*tally, error) {
 			wait = at[0] - now
 		}
 		if err := l.turn(wait); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return l.result, nil
+	return nil
+}
+
+// enter gives the calling thread its rank. Without the right to run before all else (CAP_SYS_NICE), latencies hold the
+// generator's own waits for a processor.
+func (r rank) enter() {
+	attr := &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
+	if r == background {
+		attr = &unix.SchedAttr{Size: unix.SizeofSchedAttr, Nice: 19}
+	}
+	_ = unix.SchedSetAttr(0, attr, 0)
 }
 
 // closed sends a number of requests over a number of the sessions, each one after the other.

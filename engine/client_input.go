@@ -32,11 +32,17 @@ func indexNUL(p []byte) int { return bytes.IndexByte(p, 0) }
 
 // consume walks p, which starts at a message boundary or inside the rest of a
 // large message, and returns how many bytes it has dealt with. p is valid only
-// during the call.
+// during the call: what was passed on has been pushed when it returns.
 func (c *client) consume(p []byte) int {
 	if c.state == clientStartup {
 		return c.consumeStartup(p)
 	}
+	used := c.walk(p)
+	c.w.pushServer()
+	return used
+}
+
+func (c *client) walk(p []byte) int {
 	i, run := 0, 0
 	for i < len(p) {
 		if c.rest > 0 {
@@ -70,7 +76,7 @@ func (c *client) consume(p []byte) int {
 			} else {
 				c.forward(p[run:i])
 				run = i
-				c.srv.appendFlush()
+				c.forward(flushMessage)
 			}
 		case drop:
 			c.forward(p[run:i])
@@ -116,7 +122,7 @@ func (c *client) passRest(p []byte, i, run, n int) (int, int) {
 		c.flushDue = false
 		c.forward(p[run:i])
 		run = i
-		c.srv.appendFlush()
+		c.forward(flushMessage)
 	}
 	if c.scan != nil {
 		flags := c.scan.lex.End().Flags
@@ -128,7 +134,7 @@ func (c *client) passRest(p []byte, i, run, n int) (int, int) {
 
 func (c *client) forward(p []byte) {
 	if len(p) > 0 && c.srv != nil {
-		c.srv.send(p)
+		c.srv.put(p)
 	}
 }
 

@@ -84,6 +84,7 @@ func (c *client) adopt(s *server) {
 
 // unlink parts s from its client.
 func (s *server) unlink() *client {
+	s.push()
 	c := s.client
 	s.torn = c.rest > 0 && !c.restDrop
 	s.client, c.srv = nil, nil

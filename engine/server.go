@@ -200,22 +200,30 @@ func (s *server) room() int {
 
 // send writes p to PostgreSQL; what the socket does not take is kept in out.
 func (s *server) send(p []byte) {
+	s.push()
+	s.write([][]byte{p})
+}
+
+func (s *server) write(pieces [][]byte) {
+	taken := 0
 	if s.out.Len() == 0 {
-		n, err := s.sock.Write(p)
-		if err != nil && err != errAgain {
+		var err error
+		if taken, err = writeGathered(&s.sock, pieces); err != nil {
 			return // the read side reports the loss, with the server's last words
 		}
-		if n == len(p) {
+		if taken == total(pieces) {
 			return
 		}
-		p = p[n:]
 		s.sock.WantWrite(true)
 	}
-	s.out.Append(s.w.loop, p)
+	appendFrom(s.w, &s.out, pieces, taken)
 }
 
 // queue appends p to out without writing: it leaves with the next flush.
-func (s *server) queue(p []byte) { s.out.Append(s.w.loop, p) }
+func (s *server) queue(p []byte) {
+	s.push()
+	s.out.Append(s.w.loop, p)
+}
 
 // flush writes what out holds.
 func (s *server) flush() {
@@ -238,10 +246,6 @@ func (s *server) flush() {
 		s.waitAt = s.w.now() // from now on it is the client who owes bytes, if anybody
 		c.armTimer()
 	}
-}
-
-func (s *server) appendFlush() {
-	s.queue(flushMessage)
 }
 
 var (

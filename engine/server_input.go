@@ -18,6 +18,7 @@ func (s *server) feed(p []byte) {
 		return
 	}
 	used := s.walk(p)
+	s.w.pushClient()
 	if s.state >= serverClosing {
 		s.in.Release(s.w.loop)
 		return
@@ -197,7 +198,7 @@ func (s *server) endCycle(a *protocol.Answer) {
 // toClient writes p to the linked client.
 func (s *server) toClient(p []byte) {
 	if len(p) > 0 && s.client != nil {
-		s.client.send(p)
+		s.client.put(p)
 	}
 }
 

@@ -52,10 +52,15 @@ func (t *Tracker) Receive(typ byte, status byte, code []byte) (Answer, error) {
 		}
 		t.status = status
 		a.Ready, a.Status = true, status
+		if t.phase == phaseFailed {
+			t.failed = t.Done() + 1
+			t.removed = t.failed
+		}
 	}
 	t.phase = next
 	if next == phaseDone {
 		t.pop()
+		a.Local = t.popLocal()
 	}
 	return t.resume(a), nil
 }
@@ -105,8 +110,11 @@ func (t *Tracker) receiveError(a Answer, next phase, code []byte) (Answer, error
 		syncs = 0 // raised while the COPY waits for data: it has read them
 	}
 	a.InjectedError = head.flags&flagInjected != 0
+	a.Swallow = head.flags&flagOurs != 0
 	if next == phaseSkip {
+		t.failed = t.Done() + 1
 		a.InjectedError = t.popToSync() || a.InjectedError
+		t.removed = t.Done()
 	} else {
 		t.phase = phaseFailed
 		if head.flags&flagMarked != 0 {
@@ -139,6 +147,9 @@ func (t *Tracker) popToSync() (injected bool) {
 func (t *Tracker) pop() {
 	head := *t.queue.head()
 	t.queue.pop()
+	if head.kind.ready() {
+		t.ready--
+	}
 	t.phase = phaseStart
 	t.loose = min(t.loose, t.queue.n)
 	if t.queue.n == 0 && t.group == groupTail {
@@ -158,6 +169,18 @@ func (t *Tracker) openGate() {
 	if t.queue.n > 0 && t.queue.newest().flags&flagMarked != 0 {
 		t.gate = gateMarked
 	}
+}
+
+// popLocal removes the local entries that have become the head (invariant 7) and
+// counts those whose client is still there.
+func (t *Tracker) popLocal() (complete int) {
+	for t.queue.n > 0 && t.queue.head().flags&flagLocal != 0 {
+		if t.queue.head().flags&flagOrphan == 0 {
+			complete++
+		}
+		t.pop()
+	}
+	return complete
 }
 
 func (t *Tracker) resume(a Answer) Answer {

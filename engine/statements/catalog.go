@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"hash/maphash"
 	"unsafe"
+
+	"pgkinetic/protocol"
 )
 
 // Catalog is the prepared statements of one client, as PostgreSQL would have
@@ -20,8 +22,8 @@ import (
 //
 // Invariants.
 //
-//  1. Operations settle in the order of their numbers: Done, Failed and Removed
-//     take them from the front.
+//  1. Operations settle in the order of their numbers: Settle takes them from
+//     the front.
 //  2. An operation decides what its name means whatever was before it: Parse
 //     gives it a statement, Close, Clear and Query take it away. So latest needs
 //     no history, and if the last operation in flight is removed by an error,
@@ -90,7 +92,7 @@ const (
 
 type operation struct {
 	number    uint64
-	name      *name // nil for opClear
+	name      *name // nil for opClear and the opClose of an unknown name
 	statement *Statement
 	kind      operationKind
 }
@@ -181,13 +183,9 @@ func (c *Catalog) Close(number uint64, text []byte) {
 	}
 	n := &c.unnamed
 	if len(text) > 0 {
-		if n = c.find(text); n == nil {
-			return
-		}
+		n = c.find(text)
 	}
-	if n.committed != nil || n.inFlight > 0 {
-		c.push(operation{number: number, kind: opClose, name: n})
-	}
+	c.push(operation{number: number, kind: opClose, name: n})
 }
 
 // Query tells that a simple Query was sent: it drops the unnamed statement.
@@ -200,7 +198,7 @@ func (c *Catalog) Query(number uint64) {
 // Clear tells that DEALLOCATE ALL or DISCARD ALL was sent: in an Execute, or in
 // a simple Query, whose number it then is.
 func (c *Catalog) Clear(number uint64) {
-	if c == nil || (c.count == 0 && c.ops.len() == 0) {
+	if c == nil {
 		return
 	}
 	c.clears++
@@ -209,18 +207,29 @@ func (c *Catalog) Clear(number uint64) {
 }
 
 func (c *Catalog) push(op operation) uint64 {
-	op.name.inFlight++
-	op.name.latest, op.name.latestAt = op.statement, op.number
+	if op.name != nil {
+		op.name.inFlight++
+		op.name.latest, op.name.latestAt = op.statement, op.number
+	}
 	return c.ops.push(op)
 }
 
-// Done tells that everything up to a number has been executed.
-func (c *Catalog) Done(number uint64) {
-	if c == nil {
+// Outcomes is what the tracker of the server that serves the client says behind
+// each answer: everything up to Done is settled, and what became of it
+// (protocol.Tracker).
+type Outcomes interface {
+	Done() uint64
+	Outcome(number uint64) protocol.Outcome
+}
+
+// Settle takes account of what an answer has settled. Call it behind each
+// Receive of the tracker, and behind a Local that was answered at once.
+func (c *Catalog) Settle(o Outcomes) {
+	if c == nil || c.ops.len() == 0 {
 		return
 	}
-	for c.ops.len() > 0 && c.ops.front().number <= number {
-		c.settle(outcomeDone)
+	for done := o.Done(); c.ops.len() > 0 && c.ops.front().number <= done; {
+		c.settle(o.Outcome(c.ops.front().number))
 	}
 }
 
@@ -232,52 +241,26 @@ func (c *Catalog) Step(number uint64) {
 		return
 	}
 	for c.ops.len() > 0 && c.ops.front().number <= number {
-		if c.settle(outcomeDone) != opQuery {
+		if c.settle(protocol.Executed) != opQuery {
 			return
 		}
 	}
 }
 
-// Failed tells that the message of a number has failed while it was executed,
-// and everything before it has been executed.
-func (c *Catalog) Failed(number uint64) {
-	if c == nil {
-		return
-	}
-	for c.ops.len() > 0 && c.ops.front().number <= number {
-		if c.ops.front().number < number {
-			c.settle(outcomeDone)
-		} else {
-			c.settle(outcomeFailed)
-		}
+// Lost tells that the server connection has ended: what it has not answered is
+// taken as not executed.
+func (c *Catalog) Lost() {
+	for c.InFlight() {
+		c.settle(protocol.Removed)
 	}
 }
-
-// Removed tells that what is in flight up to a number is never executed: an
-// error before it, or the end of the server connection (math.MaxUint64).
-func (c *Catalog) Removed(number uint64) {
-	if c == nil {
-		return
-	}
-	for c.ops.len() > 0 && c.ops.front().number <= number {
-		c.settle(outcomeRemoved)
-	}
-}
-
-type outcome uint8
-
-const (
-	outcomeDone outcome = iota
-	outcomeFailed
-	outcomeRemoved
-)
 
 // settle ends the oldest operation.
-func (c *Catalog) settle(o outcome) operationKind {
+func (c *Catalog) settle(o protocol.Outcome) operationKind {
 	op := c.ops.pop()
 	if op.kind == opClear {
 		c.clears--
-		if o == outcomeDone {
+		if o == protocol.Executed {
 			for c.committed != nil {
 				n := c.committed
 				c.commit(n, nil)
@@ -287,15 +270,18 @@ func (c *Catalog) settle(o outcome) operationKind {
 		return op.kind
 	}
 	s, n := op.statement, op.name
+	if n == nil {
+		return op.kind
+	}
 	c.release(&op)
 	n.inFlight--
 	if n.inFlight == 0 {
 		n.latest = nil
 	}
 	switch {
-	case o == outcomeDone:
+	case o == protocol.Executed:
 		c.commit(n, s)
-	case o == outcomeFailed && (op.kind == opQuery || op.kind == opParse && n == &c.unnamed):
+	case o == protocol.Failed && (op.kind == opQuery || op.kind == opParse && n == &c.unnamed):
 		c.commit(n, nil)
 	}
 	c.leave(n)

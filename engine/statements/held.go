@@ -4,6 +4,8 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"strconv"
+
+	"pgkinetic/protocol"
 )
 
 // Held is the prepared statements that one server connection has: our copies of
@@ -99,6 +101,10 @@ var prefix = func() string {
 	rand.Read(b[:])
 	return "pgk_" + hex.EncodeToString(b[:]) + "_"
 }()
+
+// Missing is the id of no copy: a message with its name draws the server's own
+// error for a statement that does not exist.
+const Missing = 0
 
 // AppendName appends the name of a copy as the server knows it, without a NUL.
 func AppendName(dst []byte, id uint64) []byte {
@@ -231,11 +237,12 @@ func (h *Held) replaceUnnamed(number uint64, kind heldKind, s *Statement) {
 	h.ops.push(heldOperation{number: number, kind: kind})
 }
 
-// Done tells that everything up to a number has been executed.
-func (h *Held) Done(number uint64) {
-	h.settled = number
-	for h.ops.len() > 0 && h.ops.front().number <= number {
-		h.settle(outcomeDone, false)
+// Settle takes account of what an answer has settled; code is the SQLSTATE if the
+// answer was an ErrorResponse. Call it behind each Receive of the tracker.
+func (h *Held) Settle(o Outcomes, code []byte) {
+	h.settled = o.Done()
+	for h.ops.len() > 0 && h.ops.front().number <= h.settled {
+		h.settle(o.Outcome(h.ops.front().number), code)
 	}
 }
 
@@ -243,21 +250,8 @@ func (h *Held) Done(number uint64) {
 // number has been executed: its CommandComplete has come.
 func (h *Held) Step(number uint64) {
 	for h.ops.len() > 0 && h.ops.front().number <= number {
-		if h.settle(outcomeDone, false) == heldClear {
+		if h.settle(protocol.Executed, nil) == heldClear {
 			return
-		}
-	}
-}
-
-// Failed tells that the message of a number has failed while it was executed,
-// with this SQLSTATE, and everything before it has been executed.
-func (h *Held) Failed(number uint64, code []byte) {
-	h.settled = number
-	for h.ops.len() > 0 && h.ops.front().number <= number {
-		if h.ops.front().number < number {
-			h.settle(outcomeDone, false)
-		} else {
-			h.settle(outcomeFailed, refused(code))
 		}
 	}
 }
@@ -266,40 +260,32 @@ func (h *Held) Failed(number uint64, code []byte) {
 // transaction block (active_sql_transaction, in_failed_sql_transaction).
 func refused(code []byte) bool { return string(code) == "25001" || string(code) == "25P02" }
 
-// Removed tells that what is in flight up to a number is never executed.
-func (h *Held) Removed(number uint64) {
-	h.settled = number
-	for h.ops.len() > 0 && h.ops.front().number <= number {
-		h.settle(outcomeRemoved, false)
-	}
-}
-
 // settle ends the oldest operation.
-func (h *Held) settle(o outcome, refused bool) heldKind {
+func (h *Held) settle(o protocol.Outcome, code []byte) heldKind {
 	op := h.ops.pop()
 	switch op.kind {
 	case heldParse:
 		op.copy.parseAt = 0
-		if o != outcomeDone && !op.copy.forgotten {
+		if o != protocol.Executed && !op.copy.forgotten {
 			h.forget(op.copy)
 		}
 	case heldClose:
-		if o != outcomeDone && op.id > h.cleared {
+		if o != protocol.Executed && op.id > h.cleared {
 			h.closing = append(h.closing, op.id)
 		}
 	case heldClear:
-		h.settleClear(op.id, o, refused)
+		h.settleClear(op.id, o, code)
 	case heldUnnamed, heldQuery:
 		h.settleUnnamed(op, o)
 	}
 	return op.kind
 }
 
-func (h *Held) settleClear(upTo uint64, o outcome, refused bool) {
+func (h *Held) settleClear(upTo uint64, o protocol.Outcome, code []byte) {
 	if h.clears--; h.clears == 0 {
 		h.hidden = 0
 	}
-	if o == outcomeRemoved || (o == outcomeFailed && refused) {
+	if o == protocol.Removed || (o == protocol.Failed && refused(code)) {
 		return
 	}
 	for c := h.order.next; c != &h.order; {
@@ -309,7 +295,7 @@ func (h *Held) settleClear(upTo uint64, o outcome, refused bool) {
 		}
 		c = next
 	}
-	if o == outcomeFailed {
+	if o == protocol.Failed {
 		h.leaked = true
 		return
 	}
@@ -323,13 +309,13 @@ func (h *Held) settleClear(upTo uint64, o outcome, refused bool) {
 	h.closing = kept
 }
 
-func (h *Held) settleUnnamed(op heldOperation, o outcome) {
+func (h *Held) settleUnnamed(op heldOperation, o protocol.Outcome) {
 	u := &h.unnamed
 	u.inFlight--
 	last := u.inFlight == 0
 	switch {
-	case o == outcomeRemoved:
-	case o == outcomeDone && last:
+	case o == protocol.Removed:
+	case o == protocol.Executed && last:
 		u.certain = u.latest
 	default:
 		u.certain = nil

@@ -1,7 +1,7 @@
 // Package statements makes prepared statements virtual: a client's names are its
 // own, a server's names are ours, and what ties them together is the full text.
 //
-//   - Statement: a text with its parameter types; Body, Text, Lexed, Flags,
+//   - Statement: a text with its parameter types; Body, Text, Lexed, Flags, Ops,
 //     MayCopy, Size. NewStore, Store.Intern and Store.Under make equal ones one
 //     pointer; a Cache for each loop (NewCache, Cache.Statement, Cache.Under)
 //     does so without a lock.
@@ -12,7 +12,7 @@
 //     InFlight. Nothing but Parse and Fits needs one to exist: nil is a client
 //     that has never prepared anything.
 //   - Held: one server connection's copies. NewHeld, SetLimits; Find, Use; Parse,
-//     NextClose and CloseSent, Clear, ParseUnnamed, CloseUnnamed, Query when
+//     NextClose and CloseSent, Deallocate, Clear, ParseUnnamed, CloseUnnamed, Query when
 //     these are sent; Step, Settle when they are answered; Stale, Leaked,
 //     Unnamed, Len, Bytes. AppendName is what the server calls a copy.
 //

@@ -148,8 +148,8 @@ func (h *Held) Use(c *Copy, number uint64) {
 	}
 }
 
-// Parse tells that a Parse of a statement was sent, under the name of the copy
-// that it returns: call it with the number that the Parse is going to have.
+// Parse tells that a Parse of a statement is being sent: under the name of the
+// copy that it returns, and with this number.
 func (h *Held) Parse(number uint64, s *Statement) *Copy {
 	h.last++
 	c := &Copy{statement: s, id: h.last, parseAt: number, used: number}
@@ -186,6 +186,16 @@ func (h *Held) CloseSent(number uint64) {
 	last := len(h.closing) - 1
 	h.ops.push(heldOperation{number: number, kind: heldClose, id: h.closing[last]})
 	h.closing = h.closing[:last]
+}
+
+// Deallocate tells that the copy is taken away by the message of a number:
+// DEALLOCATE with the copy's name in place of the client's. The client's name is
+// told to its Catalog by Close.
+func (h *Held) Deallocate(number uint64, c *Copy) {
+	if !c.forgotten {
+		h.forget(c)
+	}
+	h.ops.push(heldOperation{number: number, kind: heldClose, id: c.id})
 }
 
 // Stale drops a copy whose use has failed because of it (0A000, 26000): the next

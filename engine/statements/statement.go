@@ -18,6 +18,7 @@ type Statement struct {
 	hash        uint64 // of body
 	environment Environment
 	lexed       sqllex.Result
+	ops         []sqllex.Op
 	dependent   bool // parsing it looks at the environment
 }
 
@@ -34,11 +35,27 @@ func (s *Statement) Lexed() sqllex.Result { return s.lexed }
 // Flags returns the lexer's flags.
 func (s *Statement) Flags() sqllex.Flags { return s.lexed.Flags }
 
+// Ops returns the operations of the text on the session, if its flags show any.
+// Their spans are those of Text. They are not to be changed.
+func (s *Statement) Ops() []sqllex.Op { return s.ops }
+
 // MayCopy tells whether the text may be COPY FROM STDIN.
 func (s *Statement) MayCopy() bool { return s.lexed.Flags&sqllex.CopyFromStdin != 0 }
 
 // Size is what the Statement counts for wherever bytes are bounded.
-func (s *Statement) Size() int { return len(s.body) + int(unsafe.Sizeof(*s)) }
+func (s *Statement) Size() int {
+	return len(s.body) + int(unsafe.Sizeof(*s)) + cap(s.ops)*int(unsafe.Sizeof(sqllex.Op{}))
+}
+
+func newStatement(body []byte, text int, hash uint64) *Statement {
+	st := &Statement{body: bytes.Clone(body), text: text, hash: hash}
+	st.lexed = sqllex.Scan(st.Text())
+	st.dependent = dependsOnEnvironment(st.Text())
+	if st.lexed.Flags&(sqllex.OpTransaction|sqllex.OpSession) != 0 {
+		st.ops = sqllex.AppendOps(nil, st.Text())
+	}
+	return st
+}
 
 // is tells whether the Statement has this body in this environment.
 func (s *Statement) is(env Environment, body []byte) bool {

@@ -1,13 +1,10 @@
 package statements
 
 import (
-	"bytes"
 	"hash/maphash"
 	"runtime"
 	"sync"
 	"weak"
-
-	"pgkinetic/protocol/sqllex"
 )
 
 // Store makes one Statement of equal bodies.
@@ -69,10 +66,7 @@ func (s *Store) intern(env Environment, body []byte, hash uint64) *Statement {
 	if st := s.find((hash^env.hash)&s.mask, env, body); st != nil {
 		return st
 	}
-	st := &Statement{
-		body: bytes.Clone(body), text: text, hash: hash, lexed: sqllex.Scan(body[:text]),
-		dependent: dependsOnEnvironment(body[:text]),
-	}
+	st := newStatement(body, text, hash)
 	key := hash
 	if st.dependent {
 		st.environment = env

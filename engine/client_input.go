@@ -330,14 +330,14 @@ func (c *client) note(typ byte, m []byte, l *look) {
 		if c.unbound {
 			c.unbound = false
 			if c.up.pool.mode != modeStatement { // there it ends with its group
-				c.pin(pinSession)
+				c.pin(pinLargeParse)
 			}
 		}
 	case protocol.FrontendParse:
 		name, _, _ := protocol.ParseMessage(body)
 		c.marks.Parse(name, l.mayCopy)
 		if l.named {
-			c.pin(pinSession)
+			c.pin(pinLargeParse)
 		} else {
 			c.unbound = true
 		}
@@ -359,25 +359,15 @@ func (c *client) note(typ byte, m []byte, l *look) {
 func (c *client) notePins(flags sqllex.Flags) {
 	c.asks.Seen |= flags
 	c.srv.applied.Note(c.srv.params, flags)
-	if flags&sessionFlags != 0 {
-		c.pin(pinSession)
+	p := pinsOf(flags)
+	if flags&(sqllex.SetSession|sqllex.Listen) != 0 {
+		p |= pinUnknown
+	}
+	c.pin(p)
+	if flags&sqllex.Load != 0 {
+		c.srv.left |= leftLibrary
 	}
 	if flags&sqllex.Discard != 0 {
-		c.srv.dirty = true // it took the settings of this client away with everything else
-	}
-}
-
-func (c *client) pin(p pinSet) {
-	if c.up.pool.mode == modeStatement { // a text too large to be refused before it was sent
-		if c.srv != nil {
-			c.srv.dirty = true
-		}
-		return
-	}
-	if c.pins&p == 0 {
-		c.pins |= p
-		if p == pinSession {
-			c.w.stats.pins.inc()
-		}
+		c.srv.left |= leftUnknown // it took the settings of this client away with everything else
 	}
 }

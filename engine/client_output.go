@@ -158,6 +158,7 @@ func (c *client) part() {
 	if s := c.srv; s != nil {
 		s.recover(c)
 	}
+	c.unpin(pinReason)
 	if c.waiter != nil {
 		o := admission.Disconnected
 		if c.reason == reasonDraining {
@@ -229,6 +230,7 @@ func (c *client) vanish() {
 	w.loop.Wheel().Cancel(&c.timer)
 	c.in.Release(w.loop)
 	c.out.Release(w.loop)
+	c.unlistenAll()
 	c.sock.Close()
 	w.forget(c)
 }

@@ -72,14 +72,6 @@ var clientEdges = [clientStates]uint16{
 	clientClosing:   1 << clientGone,
 }
 
-// pin reasons of a client, a bit each.
-type pinSet uint8
-
-const (
-	pinSession pinSet = 1 << iota // session_state: until sessions are virtual
-	pinSticky                     // session mode: held until the client leaves
-)
-
 type client struct {
 	sock   reactor.Socket
 	in     reactor.Chain

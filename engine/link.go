@@ -69,7 +69,7 @@ func (s *server) batchDone() {
 func (c *client) adopt(s *server) {
 	prof, ok := c.prof.Adopt(c.first, s.params, c.asks)
 	if !ok {
-		c.pin(pinSession)
+		c.pin(pinUnknown)
 		return
 	}
 	if prof == c.prof {
@@ -98,8 +98,10 @@ func (s *server) release() {
 	if c.state == clientLinked {
 		c.setState(clientIdle)
 	}
-	if s.dirty || s.pool.resetAlways {
-		s.dirty = true
+	if s.pool.resetAlways {
+		s.left |= leftAlways
+	}
+	if s.left != 0 {
 		s.startRecovery()
 	} else {
 		s.free()

@@ -97,9 +97,9 @@ type server struct {
 	number   uint64
 	peer     string // address it is connected to, where that was looked up
 
+	left       leftovers // what is to be undone before anybody else is served
 	state      serverState
 	reason     closeReason
-	dirty      bool // a client left state: clean it before anybody else is served
 	restSwal   bool // the rest of the present message is not for the client
 	wantRead   bool // the socket may hold bytes that we chose not to read
 	hangup     bool // PostgreSQL has closed its side, or the connection was reset: it is read to its end
@@ -111,6 +111,7 @@ type server struct {
 	fresh      bool // linked, and nothing of the client has been sent yet
 	rollbacks  uint8
 	cleaning   bool // the clean-up query is under way
+	cleanedAll bool // and is DISCARD ALL
 	fatal      protocol.ErrorFields
 	prev, next *server // worker.servers
 }

@@ -90,8 +90,9 @@ type client struct {
 	judge  *session.Judge   // only until logged in
 	scan   *streamScanner   // only while a large Query or Parse passes through
 
-	choices    []choice // by class, of the present generation
-	generation uint32   // of the settings that choices were made under
+	listens    *clientListens // nil while it does not LISTEN
+	choices    []choice       // by class, of the present generation
+	generation uint32         // of the settings that choices were made under
 
 	rest       int64 // bytes of a large message that are still to come
 	since      int64 // when the present state or the present silence began

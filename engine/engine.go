@@ -14,6 +14,7 @@
 //	views*.go explain.go  what is to be seen of admission
 //	recovery.go     a client left while its backend was busy
 //	cancel.go       CancelRequest
+//	listen*.go      LISTEN and NOTIFY
 //	timeouts.go     every clock
 //	drain.go        the graceful stop
 //	pools.go host.go  what clients share
@@ -38,15 +39,16 @@ import (
 
 // Engine is one running pooler.
 type Engine struct {
-	cfg      *configs.Config // as at the start: what cannot change while it runs
-	settings atomic.Pointer[settings]
-	log      *slog.Logger
-	adm      *admission.Controller
-	workers  []*worker
-	acceptor *reactor.Acceptor
-	helpers  *reactor.Helpers
-	registry *registry
-	instance uint64 // the first part of long cancel keys
+	cfg       *configs.Config // as at the start: what cannot change while it runs
+	settings  atomic.Pointer[settings]
+	log       *slog.Logger
+	adm       *admission.Controller
+	workers   []*worker
+	acceptor  *reactor.Acceptor
+	helpers   *reactor.Helpers
+	registry  *registry
+	listeners *listeners
+	instance  uint64 // the first part of long cancel keys
 
 	clientCap       clientCap // max_clients of the process
 	unauthenticated atomic.Int64
@@ -93,6 +95,7 @@ func New(cfg *configs.Config, log *slog.Logger, more ...Option) (*Engine, error)
 		MaxWaiters: cfg.Capacity.MaxCheckoutWaiters, MaxConnectsPerHost: cfg.Admission.MaxConnectsPerHost,
 	})
 	e.registry = newRegistry(e, loops)
+	e.listeners = newListeners(e)
 	if err := e.makeWorkers(loops); err != nil {
 		e.release()
 		return nil, err
@@ -272,6 +275,7 @@ func (e *Engine) clients() (n int64) {
 // Stop ends loops and acceptor and releases everything. It blocks until done.
 func (e *Engine) Stop() error {
 	e.acceptor.Close()
+	e.listeners.close()
 	for _, w := range e.workers {
 		if !w.loop.Stopped() {
 			bye := &reactor.Message{Kind: msgBye}

@@ -41,6 +41,7 @@ type worker struct {
 	all      clientList
 	servers  serverList
 	cancels  cancelTable
+	listens  loopListens
 	todo     []*client             // clients whose held input may go on
 	dying    []*client             // clients to whom a write failed
 	opening  []*server             // servers whose attempt to connect is to begin
@@ -68,6 +69,8 @@ const (
 	msgComputed                    // *server: a helper has derived its keys
 	msgResolved                    // *lookup: a name has been looked up
 	msgControl                     // *control: a change from outside the loops
+	msgListen                      // *listenEvent, of a listener
+	msgListenTurn                  // events of listeners are left from the turn before
 	msgBye                         // end of the loop: say goodbye to PostgreSQL
 )
 
@@ -108,6 +111,10 @@ func (w *worker) onMessage(m *reactor.Message) {
 		m.Ref.(*lookup).arrived()
 	case msgControl:
 		w.controlled(m.Ref.(*control))
+	case msgListen:
+		w.listenTold(m.Ref.(*listenEvent))
+	case msgListenTurn:
+		w.listenTurn()
 	case msgBye:
 		w.bye()
 	}

@@ -17,6 +17,11 @@ type session struct {
 	status  byte
 	skip    bool
 	ran     bool // something was executed since the transaction began
+	// strict: in a failed block Describe fails whatever the text, and so does a
+	// Parse of a name in use. PostgreSQL describes there what returns no rows, and
+	// has better errors for some Parses; here either takes a copy on the server,
+	// which it then no longer accepts.
+	strict bool
 }
 
 // message is one of the protocol's, to a session. A Describe is of a statement,
@@ -115,7 +120,7 @@ func (s *session) extended(m message) []answer {
 		switch {
 		case text == nil:
 			return s.fail(protocol.CodeInvalidSQLStatementName)
-		case column(*text) == "":
+		case column(*text) == "" && !(s.strict && s.status == protocol.StatusFailed):
 			return []answer{{'t', ""}, {'n', ""}}
 		case s.status == protocol.StatusFailed:
 			return s.fail("25P02")
@@ -147,6 +152,8 @@ func (s *session) parse(m message) []answer {
 		s.unnamed = nil
 	}
 	switch {
+	case s.strict && s.status == protocol.StatusFailed && m.name != "" && s.find(m.name) != nil:
+		return s.fail("25P02")
 	case strings.HasPrefix(m.text, "selec "):
 		return s.fail("42601")
 	case s.status == protocol.StatusFailed && !leavesBlock(m.text):

@@ -35,12 +35,12 @@ var scriptQueries = []string{
 	"deallocate a", "deallocate b",
 }
 
-// randomScript is some groups of a client's messages, ending with Sync.
+// randomScript is some groups of a client's messages; no block is open behind it.
 func randomScript(r *rand.Rand, length int) []message {
 	var out []message
 	for len(out) < length {
 		name := scriptNames[r.IntN(len(scriptNames))]
-		switch r.IntN(16) {
+		switch r.IntN(18) {
 		case 0, 1, 2, 3:
 			out = append(out, message{"P", name, randomText(r)})
 		case 4, 5, 6, 7:
@@ -53,9 +53,14 @@ func randomScript(r *rand.Rand, length int) []message {
 			out = append(out, message{"Q", "", scriptQueries[r.IntN(len(scriptQueries))]})
 		case 11:
 			out = append(out, message{"P", name, randomText(r)}, message{"B", name, ""}, message{"E", "", ""}, message{"S", "", ""})
+		case 12:
+			out = append(out,
+				message{"P", name, "select 'c0' as c0"}, message{"S", "", ""},
+				message{"P", name, randomText(r)}, message{"P", name, "selec 1"}, message{"S", "", ""},
+				message{"B", name, ""}, message{"E", "", ""}, message{"S", "", ""})
 		default:
 			out = append(out, message{"S", "", ""})
 		}
 	}
-	return append(out, message{"S", "", ""})
+	return append(out, message{"S", "", ""}, message{"Q", "", "rollback"})
 }

@@ -1,0 +1,331 @@
+package session
+
+import (
+	"slices"
+
+	"pgkinetic/protocol"
+	"pgkinetic/protocol/sqllex"
+)
+
+// What a client's settings have come to, once all is answered.
+
+// Resolution says what Resolve has found.
+type Resolution uint8
+
+const (
+	// Resolved: the Profile is the client's, any backend will do.
+	Resolved Resolution = iota
+	// AskServer: what holds is not known here. Send AppendReadBack to the same
+	// backend, give what comes to Answer, and call Resolve again.
+	AskServer
+	// KeepServer: the backend could not tell. The client keeps it, and Resolve
+	// asks again the next time.
+	KeepServer
+)
+
+// Resolve returns the Profile of the client whose Profile was prof and, at its
+// login, first. The backend, to which a and reported belong, is idle and owes
+// nothing, and was not cleaned since it has last served the client; a is told
+// what it carries now. No allocation if the Profile does not change.
+func (s *Settings) Resolve(prof, first *Profile, a *Applied, reported Reported) (*Profile, Resolution) {
+	switch {
+	case !s.Live():
+		return prof, Resolved
+	case s.answer.failed:
+		s.answer = readBack{}
+		return prof, KeepServer
+	case s.answer.complete:
+		prof = s.answer.settings(first, a, reported)
+		s.clear() // what strayed is among them
+		return prof, Resolved
+	case s.doubt || s.mustAsk(reported):
+		s.beDoubtful()
+		s.answer = readBack{}
+		return prof, AskServer
+	}
+	if !s.unchanged(prof, a, reported) {
+		a.carry(s.outcome(a.Profile(), empty, first, reported), reported, s.touched)
+		prof = s.outcome(prof, first, first, reported)
+	}
+	s.finish(a)
+	return prof, Resolved
+}
+
+// finish leaves everything at rest.
+func (s *Settings) finish(a *Applied) {
+	if s.stray {
+		a.strayed = true
+	}
+	s.clear()
+}
+
+func (s *Settings) clear() {
+	s.beDoubtful()
+	s.doubt, s.stray, s.escape, s.answer = false, false, false, readBack{}
+}
+
+// mustAsk says whether a value that holds now can be had from the server only:
+// neither text nor report tells it, or the report is not to be passed on.
+func (s *Settings) mustAsk(reported Reported) bool {
+	for i := range s.log {
+		c := &s.log[i]
+		if c.kind != sqllex.OpSet || s.overridden(i) {
+			continue
+		}
+		if value, _, known := valueOf(reported, string(s.of(c.name))); known {
+			if !plainValue(value) {
+				return true
+			}
+		} else if c.opaque {
+			return true
+		}
+	}
+	return false
+}
+
+// overridden says whether a later entry of the log decides the parameter of
+// entry i.
+func (s *Settings) overridden(i int) bool {
+	for j := i + 1; j < len(s.log); j++ {
+		if s.concerns(j, s.of(s.log[i].name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// concerns says whether entry i of the log decides the parameter.
+func (s *Settings) concerns(i int, name []byte) bool {
+	switch c := &s.log[i]; c.kind {
+	case sqllex.OpDiscardAll:
+		return true
+	case sqllex.OpResetAll:
+		return !identity(string(name))
+	default:
+		return string(s.of(c.name)) == string(name)
+	}
+}
+
+// touched says whether the log concerns the parameter.
+func (s *Settings) touched(name string) bool {
+	for i := range s.log {
+		if s.concerns(i, []byte(lowerName(name))) {
+			return true
+		}
+	}
+	return false
+}
+
+// unchanged says whether the log has only set what holds already.
+func (s *Settings) unchanged(prof *Profile, a *Applied, reported Reported) bool {
+	if a.Profile() != prof {
+		return false
+	}
+	for i := range s.log {
+		c := &s.log[i]
+		if c.kind != sqllex.OpSet || c.restored {
+			return false
+		}
+		it := prof.find(string(s.of(c.name)))
+		if it == nil {
+			return false
+		}
+		if value, _, known := valueOf(reported, it.name); known {
+			if it.list || it.value != string(value) {
+				return false
+			}
+			continue
+		}
+		var buf [256]byte
+		if value, list := fromList(buf[:0], it.name, s.of(c.value)); list != it.list || it.value != string(value) {
+			return false
+		}
+	}
+	return true
+}
+
+// outcome is what the log makes of p, where a reset leads back to base, and one
+// that was made good to first.
+func (s *Settings) outcome(p, base, first *Profile, reported Reported) *Profile {
+	d := draft(slices.Clone(p.items))
+	for i := range s.log {
+		c := &s.log[i]
+		switch c.kind {
+		case sqllex.OpDiscardAll:
+			d = append(d[:0], base.items...)
+		case sqllex.OpResetAll:
+			d.resetAll(base)
+		case sqllex.OpReset:
+			to := base
+			if c.restored {
+				to = first
+			}
+			d.back(string(s.of(c.name)), to)
+		case sqllex.OpSet:
+			if !s.overridden(i) {
+				d.put(s.item(c, reported))
+			}
+		}
+	}
+	return intern(d)
+}
+
+// item is what an OpSet has come to.
+func (s *Settings) item(c *effect, reported Reported) item {
+	it := item{name: string(s.of(c.name))}
+	if value, _, known := valueOf(reported, it.name); known {
+		it.value = string(value)
+		return it
+	}
+	value, list := fromList(nil, it.name, s.of(c.value))
+	it.value, it.list = string(value), list
+	return it
+}
+
+// draft is the items of a Profile in the making.
+type draft []item
+
+func (d *draft) put(it item) {
+	d.drop(it.name)
+	*d = append(*d, it)
+}
+
+func (d *draft) drop(name string) {
+	*d = slices.DeleteFunc(*d, func(it item) bool { return it.name == name })
+}
+
+// back gives a parameter the value of base.
+func (d *draft) back(name string, base *Profile) {
+	d.drop(name)
+	if it := base.find(name); it != nil {
+		*d = append(*d, *it)
+	}
+}
+
+// resetAll gives all parameters but the identity the value of base.
+func (d *draft) resetAll(base *Profile) {
+	*d = slices.DeleteFunc(*d, func(it item) bool { return !identity(it.name) })
+	for i := range base.items {
+		if it := &base.items[i]; !identity(it.name) {
+			*d = append(*d, *it)
+		}
+	}
+}
+
+// fromList returns the value of a list as Op.AppendValue gives it: the one value
+// where it is one (appended to dst), else the list itself.
+func fromList(dst []byte, name string, list []byte) (value []byte, isList bool) {
+	if quotedList(name) || len(list) == 0 {
+		return list, true
+	}
+	if list[0] != 'E' {
+		if slices.Contains(list, ',') {
+			return list, true
+		}
+		return list, false
+	}
+	for i := 2; i < len(list); i++ {
+		c := list[i]
+		if c == '\'' || c == '\\' {
+			if i+1 == len(list) {
+				return dst, false
+			}
+			if i++; list[i] != c {
+				break // the string is not the last element
+			}
+		}
+		dst = append(dst, c)
+	}
+	return list, true
+}
+
+// carry records that the backend carries p since a client's own statements have
+// changed the parameters for which touched is true.
+func (a *Applied) carry(p *Profile, reported Reported, touched func(name string) bool) {
+	a.profile = p
+	for i := range reported.Len() {
+		name, _, _ := reported.At(i)
+		switch {
+		case !touched(name):
+		case p.find(name) != nil:
+			a.set |= bit(i)
+		default:
+			a.set &^= bit(i)
+		}
+	}
+}
+
+// Restore appends, behind a ReadyForQuery that says T, the Query that gives the
+// client its startup values (of first, its Profile at login) back where it has
+// reset them within the block: a RESET there leads to the server's own. Nothing
+// where it has not.
+func (s *Settings) Restore(dst []byte, first *Profile) []byte {
+	if s == nil || !s.reset {
+		return dst
+	}
+	s.reset = false
+	var sql []byte
+	for i := range first.items {
+		if it := &first.items[i]; s.isReset(it.name) {
+			sql = append(sql, it.set...)
+			s.log = append(s.log, effect{kind: sqllex.OpReset, restored: true, name: s.put(it.name)})
+		}
+	}
+	if sql == nil {
+		return dst
+	}
+	return protocol.AppendQuery(dst, string(sql))
+}
+
+// isReset says whether the last that happened to a parameter in this
+// transaction is a reset that has not been made good.
+func (s *Settings) isReset(name string) bool {
+	for i := len(s.log) - 1; i >= 0; i-- {
+		if s.concerns(i, []byte(name)) {
+			return s.log[i].kind != sqllex.OpSet && !s.log[i].restored
+		}
+	}
+	return false
+}
+
+// Leave tells that the client leaves its backend for good while something may be
+// unresolved: the next batch then sets the backend right. Call it before the
+// backend is cleaned; nil-safe, and free where nothing is followed.
+func (s *Settings) Leave(a *Applied) {
+	if !s.Live() {
+		return
+	}
+	if s.changing() {
+		a.Uncertain()
+	} else if s.stray {
+		a.strayed = true
+	}
+	s.clear()
+}
+
+// Lost tells that the backend is lost, and says whether settings of the client
+// are lost with it.
+func (s *Settings) Lost() (lost bool) {
+	if !s.Live() {
+		return false
+	}
+	lost = s.changing()
+	s.clear()
+	return lost
+}
+
+// changing says whether the settings are not what they were at the last Resolve,
+// or may come not to be.
+func (s *Settings) changing() bool {
+	if s.doubt || len(s.log) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(s.sent[s.head:], func(o operation) bool {
+		switch o.kind {
+		case sqllex.OpUnknown, sqllex.OpSet, sqllex.OpReset, sqllex.OpResetAll, sqllex.OpDiscardAll,
+			sqllex.OpDo, sqllex.OpExecute:
+			return true
+		}
+		return false
+	})
+}

@@ -70,8 +70,10 @@ type listeners struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 	lost    atomic.Uint64 // connections lost
-	// start runs a new listener's goroutine.
-	start func(*listener)
+	// What tests change before the first client comes.
+	start  func(*listener) // runs a new listener's goroutine
+	idle   int64           // listenerIdle
+	probes int64           // probeEvery
 }
 
 // listener is one connection that listens, or tries to. What its goroutine alone
@@ -80,6 +82,7 @@ type listener struct {
 	set      *listeners
 	key      listenerKey
 	inFlight chan struct{} // a place per event that a loop has yet to deal with
+	hurry    chan struct{} // somebody new waits: ends a pause between attempts to connect
 
 	// guarded by set.mu
 	channels map[string]*channel
@@ -101,7 +104,7 @@ type channel struct {
 }
 
 func newListeners(e *Engine) *listeners {
-	ls := &listeners{eng: e, byKey: map[listenerKey]*listener{}}
+	ls := &listeners{eng: e, byKey: map[listenerKey]*listener{}, idle: listenerIdle, probes: probeEvery}
 	ls.ctx, ls.cancel = context.WithCancel(context.Background())
 	ls.start = func(l *listener) { ls.running.Go(l.run) }
 	return ls
@@ -154,6 +157,10 @@ func (ls *listeners) join(s *subscription, key listenerKey, now, limit int64) (h
 	}
 	if ch.deadline == 0 {
 		ch.deadline = now + limit
+		select {
+		case l.hurry <- struct{}{}:
+		default:
+		}
 	}
 	l.change(ch)
 	return false, nil
@@ -176,7 +183,8 @@ func (ls *listeners) create(key listenerKey) (*listener, *protocol.ErrorFields) 
 		return nil, tooManyChannels("the clients of this pool listen in too many client encodings", listenersPerPool)
 	}
 	l := &listener{
-		set: ls, key: key, inFlight: make(chan struct{}, eventsInFlight), channels: map[string]*channel{},
+		set: ls, key: key, inFlight: make(chan struct{}, eventsInFlight), hurry: make(chan struct{}, 1),
+		channels: map[string]*channel{},
 	}
 	ls.byKey[key] = l
 	ls.start(l)

@@ -70,22 +70,25 @@ func (c *client) listen(ops []listenOp) (wait bool, fault *protocol.ErrorFields)
 	if len(ops) == 0 {
 		return false, nil
 	}
-	net := listenNet(ops)
+	net := listenNet(ops) // of it, names that are listened to already are taken out
 	if c.listens == nil {
 		c.listens = &clientListens{subs: map[*subscription]listenPlace{}}
 	}
 	key := listenerKey{c.up.pool, c.listenEncoding()}
+	for s := range c.listens.subs {
+		if net.removes(s.name) {
+			c.unsubscribe(s)
+		}
+		if net.names[s.name] {
+			delete(net.names, s.name) // also where client_encoding was another then
+		}
+	}
 	for name, on := range net.names {
 		if !on {
 			continue
 		}
 		if e := c.subscribe(key, name); e != nil {
 			fault = e
-		}
-	}
-	for s := range c.listens.subs {
-		if net.removes(s.name) {
-			c.unsubscribe(s)
 		}
 	}
 	if net.tooMany && fault == nil {
@@ -142,12 +145,9 @@ func (c *client) listenEncoding() string {
 	return name
 }
 
-// subscribe makes c a client of a channel.
+// subscribe makes c a client of a channel that it does not listen to yet.
 func (c *client) subscribe(key listenerKey, name string) *protocol.ErrorFields {
 	s := c.w.subscription(key, name)
-	if _, already := c.listens.subs[s]; already {
-		return nil
-	}
 	if len(c.listens.subs) >= clientChannelsMax {
 		return tooManyChannels("the client listens to too many channels", clientChannelsMax)
 	}

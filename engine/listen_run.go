@@ -35,6 +35,10 @@ const (
 func (l *listener) run() {
 	var cause error
 	for round := 0; ; round++ {
+		select {
+		case <-l.hurry: // those who wait now are served by this attempt
+		default:
+		}
 		now := reactor.Now()
 		if cause != nil {
 			l.fail(l.overdue(now), cause)
@@ -69,15 +73,23 @@ func (l *listener) run() {
 // timeout is what a connect, or the answer to a statement, may take, in ns.
 func (l *listener) timeout() int64 { return int64(l.key.pool.limits.Load().ConnectTimeoutMs) * ms }
 
-// pause waits before the next attempt, not beyond the time when somebody is to be
-// told that there is no connection.
+// pause waits before the next attempt: not beyond the time when somebody is to be
+// told that there is no connection, and no longer than retryFirst if somebody new
+// waits, so that nobody is told of a failure older than the wait.
 func (l *listener) pause(round int) {
 	d := min(retryFirst<<min(round, 10), retryMost)
 	d = d/2 + rand.N(d/2+1)
-	d = max(min(d, time.Duration(l.firstDeadline()-reactor.Now())), 0)
+	first := min(d, retryFirst)
 	select {
 	case <-l.set.ctx.Done():
-	case <-time.After(d):
+		return
+	case <-time.After(first):
+	}
+	rest := max(min(d-first, time.Duration(l.firstDeadline()-reactor.Now())), 0)
+	select {
+	case <-l.set.ctx.Done():
+	case <-l.hurry:
+	case <-time.After(rest):
 	}
 }
 
@@ -141,10 +153,10 @@ func (l *listener) serve(c *listenerConn) error {
 			return errEnded
 		}
 		now := reactor.Now()
-		if l.retire(now, listenerIdle) {
+		if l.retire(now, l.set.idle) {
 			return nil
 		}
-		if now-at >= probeEvery {
+		if now-at >= l.set.probes {
 			if _, err := l.ask(c, ""); err != nil {
 				return err
 			}
@@ -152,7 +164,7 @@ func (l *listener) serve(c *listenerConn) error {
 			at = reactor.Now()
 			continue
 		}
-		heard, err := l.await(c, at+probeEvery)
+		heard, err := l.await(c, at+l.set.probes)
 		if err != nil {
 			return err
 		}
@@ -196,7 +208,7 @@ func (l *listener) park(until int64) bool {
 		return false
 	}
 	if len(l.channels) == 0 {
-		until = min(until, l.emptyAt+listenerIdle)
+		until = min(until, l.emptyAt+l.set.idle)
 	}
 	l.parked = true
 	_ = l.conn.SetReadDeadline(time.Now().Add(time.Duration(until - reactor.Now())))

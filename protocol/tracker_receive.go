@@ -4,7 +4,7 @@ package protocol
 // status is the status byte of ReadyForQuery, code the SQLSTATE of
 // ErrorResponse (see ErrorCode); for other types they are not looked at. After
 // an error the count is lost and the backend is to be closed.
-func (t *Tracker) Receive(typ byte, status byte, code []byte) (Answer, error) {
+func (t *Tracker) Receive(typ byte, status byte, code []byte) (a Answer, err error) {
 	switch typ {
 	case BackendNoticeResponse, BackendParameterStatus:
 		return Answer{Swallow: t.swallow(flagSwallow)}, nil
@@ -23,12 +23,15 @@ func (t *Tracker) Receive(typ byte, status byte, code []byte) (Answer, error) {
 	if typ < 128 {
 		next = grammar[head.kind][t.phase][typ]
 	}
-	a := Answer{Swallow: head.flags&flagSwallow != 0}
+	a.Swallow = head.flags&flagSwallow != 0
 	switch {
 	case next == phaseNone:
 		return Answer{}, ErrUnexpected
 	case typ == BackendErrorResponse:
-		return t.receiveError(a, next, code)
+		if err := t.receiveError(&a, next, code); err != nil {
+			return Answer{}, err
+		}
+		return a, nil
 	case next == t.phase:
 		return a, nil // a row, copy data
 	case next == phaseCopyIn:
@@ -60,9 +63,12 @@ func (t *Tracker) Receive(typ byte, status byte, code []byte) (Answer, error) {
 	t.phase = next
 	if next == phaseDone {
 		t.pop()
-		a.Local = t.popLocal()
+		if t.queue.n > 0 {
+			a.Local = t.popLocal()
+		}
 	}
-	return t.resume(a), nil
+	a.Resume = t.resume()
+	return a, nil
 }
 
 // swallow tells for whom a message is that answers nothing.
@@ -90,7 +96,7 @@ func (t *Tracker) receiveUnowed(typ byte) (Answer, error) {
 }
 
 // receiveError applies invariants 3 and 4 and settles the COPY.
-func (t *Tracker) receiveError(a Answer, next phase, code []byte) (Answer, error) {
+func (t *Tracker) receiveError(a *Answer, next phase, code []byte) error {
 	head := t.queue.head()
 	inCopy := t.phase == phaseCopyIn
 	if inCopy && t.foreign {
@@ -98,10 +104,10 @@ func (t *Tracker) receiveError(a Answer, next phase, code []byte) (Answer, error
 			// The COPY has read the message that cannot be part of it. PostgreSQL
 			// 14 and later end the session, older ones go on, having lost it.
 			t.doomed = true
-			return a, nil
+			return nil
 		}
 		if t.held > 0 && string(code) != CodeQueryCanceled {
-			return Answer{}, ErrCopyDoubt // those Syncs belong before that message
+			return ErrCopyDoubt // those Syncs belong before that message
 		}
 	}
 	syncs := t.held
@@ -126,7 +132,8 @@ func (t *Tracker) receiveError(a Answer, next phase, code []byte) (Answer, error
 		t.send(kindSync, 0)
 	}
 	a.Syncs = syncs
-	return t.resume(a), nil
+	a.Resume = t.resume()
+	return nil
 }
 
 // popToSync removes the head and all entries behind it up to a Sync, and sets
@@ -183,10 +190,11 @@ func (t *Tracker) popLocal() (complete int) {
 	return complete
 }
 
-func (t *Tracker) resume(a Answer) Answer {
-	if t.waiting && t.Resume() {
-		t.waiting = false
-		a.Resume = true
+// resume reports whether a message that was held may be offered from now on.
+func (t *Tracker) resume() bool {
+	if !t.waiting || !t.Resume() {
+		return false
 	}
-	return a
+	t.waiting = false
+	return true
 }

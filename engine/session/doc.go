@@ -22,20 +22,24 @@
 //	                      Parse: parsing changes nothing. A text that streams
 //	                      through, and whose flags at its end are such, may be
 //	                      anything: st.Unfollowed(number).
+//	                      While st.Waits(first), what comes behind the Query or the
+//	                      group's Sync is held until that is answered (and Restore
+//	                      or Resolve, and a batch, are on their way): drivers pack
+//	                      DISCARD ALL before the next command.
 //	CommandComplete       st.Step(number, tag), and PortalSuspended st.Step(number,
 //	                      nil): number is tracker.Done()+1 before Receive, tag
 //	                      without its zero byte. Not for what is Swallow.
 //	ErrorResponse         st.Error(), whosever it is
 //	any message           st.Settle(&tracker), last, behind Receive and Step/Error,
 //	                      before Ready
-//	ReadyForQuery         st.Ready(status), whosever it is. With status T, then:
-//	                      q := st.Restore(buf[:0], first): if not empty, a Query to
-//	                      inject before the client's next message goes out; its
-//	                      error ends the client.
+//	ReadyForQuery         st.Ready(status), whosever it is; then, while it is the last
+//	                      one owed, q := st.Restore(buf[:0], status, first): if not
+//	                      empty, a Query to inject before the client's next message
+//	                      goes out; its error ends the client.
 //	all is answered,      prof, r := st.Resolve(prof, first, &server.applied, reported)
 //	status I, before the  r == Resolved: prof is the client's Profile; release, or
 //	server is released      keep it where something else pins it
-//	                      r == AskServer: inject AppendReadBack, give what answers it to
+//	                      r == AskServer: inject st.AppendReadBack, give what answers it to
 //	                        st.Answer(typ, body), and call Resolve again behind its
 //	                        ReadyForQuery. Nothing of the client goes out meanwhile.
 //	                      r == KeepServer: pin (reason unknown), and Resolve again when
@@ -48,5 +52,11 @@
 //	the server is lost    lost := st.Lost(): the client's settings are not known any
 //	                      more and it must not go on (FATAL, as after a lost block)
 //
-// What this leaves to the caller: a text of DISCARD ALL also undoes pins, and so on.
+// What a text shows is followed exactly. Not followed is what happens inside
+// functions: what DO, CALL or EXECUTE may have set is taken back before the
+// backend carries out another request (Applied says so), though the client set it.
+// Within one Query, or one group, a statement behind a RESET sees the server's own
+// value and not the client's startup value.
+//
+// DISCARD ALL undoes other things as well, and ends pins: that is the caller's.
 package session

@@ -3,6 +3,7 @@ package session
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"strings"
 
 	"pgkinetic/protocol"
 )
@@ -21,11 +22,21 @@ const readBackSQL = `SELECT pg_catalog.encode(pg_catalog.convert_to(n,pg_catalog
 	`pg_catalog.encode(pg_catalog.convert_to(v,pg_catalog.getdatabaseencoding()),'hex') FROM (` +
 	`SELECT name,pg_catalog.current_setting(name) FROM pg_catalog.pg_settings WHERE source OPERATOR(pg_catalog.=) 'session' ` +
 	`UNION ALL SELECT 'role',pg_catalog.current_setting('role') ` +
-	`UNION ALL SELECT 'session_authorization',pg_catalog.current_setting('session_authorization')) AS s(n,v)`
+	`UNION ALL SELECT 'session_authorization',pg_catalog.current_setting('session_authorization')`
 
 // AppendReadBack appends the Query that Resolve asks for. Its answers are not for
 // the client.
-func AppendReadBack(dst []byte) []byte { return protocol.AppendQuery(dst, readBackSQL) }
+func (s *Settings) AppendReadBack(dst []byte) []byte {
+	sql := []byte(readBackSQL)
+	for _, name := range s.ask {
+		sql = append(sql, " UNION ALL SELECT "...)
+		sql = appendLiteral(sql, name)
+		sql = append(sql, ",pg_catalog.current_setting("...)
+		sql = appendLiteral(sql, name)
+		sql = append(sql, ",true)"...)
+	}
+	return protocol.AppendQuery(dst, string(append(sql, ") AS s(n,v)"...)))
+}
 
 // readBack is what has come of its answer.
 type readBack struct {
@@ -65,7 +76,10 @@ func readBackRow(body []byte) (name, value string, ok bool) {
 			return "", "", false
 		}
 		n := int64(int32(binary.BigEndian.Uint32(rest)))
-		if rest = rest[4:]; n < 0 || n > int64(len(rest)) {
+		if rest = rest[4:]; n == -1 {
+			continue // a parameter that there is not
+		}
+		if n < 0 || n > int64(len(rest)) {
 			return "", "", false
 		}
 		decoded, err := hex.DecodeString(string(rest[:n]))
@@ -92,9 +106,10 @@ func (b *readBack) settings(first *Profile, a *Applied, reported Reported) *Prof
 				continue
 			}
 		}
-		if !unlasting([]byte(it.name)) {
-			has.put(it)
+		if strings.IndexByte(it.name, '.') > 0 && it.value == "" || unlasting([]byte(it.name)) {
+			continue // the former is what a RESET leaves of it
 		}
+		has.put(it)
 	}
 	carried := intern(append(draft(nil), has...))
 	for i := range first.items {

@@ -21,7 +21,8 @@ package session
 //   - sent, log and marks have about maxLog entries at most, text about maxText
 //     bytes. Who goes beyond is in doubt.
 //   - doubt: which settings hold is not known; nothing is followed until the server
-//     has been asked. It ends when all is answered, not before.
+//     has been asked. It ends when all is answered, not before. Meanwhile ask gathers
+//     the names that must be asked for by name: those with a dot.
 //   - A client whose settings are at rest (the last Resolve said Resolved) has
 //     empty queues and no doubt.
 //
@@ -38,6 +39,7 @@ package session
 
 import (
 	"bytes"
+	"slices"
 
 	"pgkinetic/protocol"
 	"pgkinetic/protocol/sqllex"
@@ -47,6 +49,7 @@ import (
 const (
 	maxLog  = 512
 	maxText = 64 << 10
+	maxAsk  = 256
 )
 
 // Settings is described at the top of this file. The zero value is a client that
@@ -67,6 +70,8 @@ type Settings struct {
 	failed bool // an error since the last ReadyForQuery
 	escape bool // something was executed that can commit what an error then does not take back
 	reset  bool // Restore may have something to do
+	resets bool // one of sent is a reset
+	ask    []string
 	answer readBack
 }
 
@@ -145,10 +150,16 @@ func follows(k sqllex.OpKind) bool {
 
 func (s *Settings) push(number uint64, op *sqllex.Op, text []byte) {
 	if s.doubt {
+		if op.Kind == sqllex.OpSet {
+			c := s.keep(op, text)
+			s.askFor(s.of(c.name))
+			s.text = s.text[:0]
+		}
 		return
 	}
 	if len(s.sent)-s.head+len(s.log) >= maxLog {
 		s.beDoubtful()
+		s.push(number, op, text)
 		return
 	}
 	c := effect{kind: op.Kind}
@@ -166,7 +177,18 @@ func (s *Settings) push(number uint64, op *sqllex.Op, text []byte) {
 		return
 	}
 	s.sent = append(s.sent, operation{number: number, statement: op.Statement, effect: c})
+	s.resets = s.resets || c.resets()
 }
+
+// resets says whether it takes a parameter back to what it was at the login.
+func (c *effect) resets() bool {
+	return c.kind == sqllex.OpReset || c.kind == sqllex.OpResetAll || c.kind == sqllex.OpDiscardAll
+}
+
+// Waits says whether what the client, whose Profile at login was first, sends
+// behind the next Query or Sync has to wait for Restore or Resolve: a RESET is
+// under way.
+func (s *Settings) Waits(first *Profile) bool { return s != nil && s.resets && len(first.items) > 0 }
 
 // keep copies name and value of op.
 func (s *Settings) keep(op *sqllex.Op, text []byte) effect {
@@ -213,9 +235,28 @@ func unlasting(name []byte) bool {
 
 // beDoubtful gives up what is followed.
 func (s *Settings) beDoubtful() {
+	for i := range s.log {
+		s.askFor(s.of(s.log[i].name))
+	}
+	for i := s.head; i < len(s.sent); i++ {
+		s.askFor(s.of(s.sent[i].name))
+	}
+	s.forget()
+	s.doubt = true
+}
+
+func (s *Settings) forget() {
 	s.sent, s.head, s.log, s.committed, s.marks = s.sent[:0], 0, s.log[:0], 0, s.marks[:0]
 	s.text = s.text[:0]
-	s.doubt, s.reset = true, false
+	s.reset, s.resets = false, false
+}
+
+// askFor adds a name that AppendReadBack must ask for, which the server's list
+// of settings does not show.
+func (s *Settings) askFor(name []byte) {
+	if bytes.IndexByte(name, '.') > 0 && !slices.Contains(s.ask, string(name)) && len(s.ask) <= maxAsk {
+		s.ask = append(s.ask, string(name))
+	}
 }
 
 // Step tells that a statement of the message of this number has been executed:
@@ -286,6 +327,7 @@ func (s *Settings) Ready(status byte) {
 		s.escape = false
 	}
 	s.failed = false
+	s.resets = s.resets && slices.ContainsFunc(s.sent[s.head:], func(o operation) bool { return o.resets() })
 }
 
 // execute takes account of an operation that was executed.
@@ -295,14 +337,12 @@ func (s *Settings) execute(c effect, tag []byte) {
 	}
 	switch c.kind {
 	case sqllex.OpUnknown:
+		s.stray = true
 		s.beDoubtful()
 	case sqllex.OpDo, sqllex.OpExecute:
 		s.stray, s.escape = true, true
 	case sqllex.OpCommit, sqllex.OpPrepareTransaction, sqllex.OpRollback:
-		if c.kind == sqllex.OpRollback || string(tag) == "ROLLBACK" {
-			s.rollback(s.committed)
-		}
-		s.commit()
+		s.end(c.kind, string(tag) == "ROLLBACK")
 	case sqllex.OpSavepoint:
 		s.savepoint(c.name)
 	case sqllex.OpRelease, sqllex.OpRollbackTo:
@@ -328,6 +368,20 @@ func (s *Settings) put(text string) part {
 	start := len(s.text)
 	s.text = append(s.text, text...)
 	return part{int32(start), int32(len(s.text))}
+}
+
+// end is the end of a transaction, told by the tag to have been rolled back or
+// not. PREPARE TRANSACTION outside a block says ROLLBACK, and commits what its
+// implicit transaction had before.
+func (s *Settings) end(kind sqllex.OpKind, rolledBack bool) {
+	if kind == sqllex.OpPrepareTransaction && rolledBack && len(s.log) > s.committed {
+		s.beDoubtful()
+		return
+	}
+	if kind == sqllex.OpRollback || rolledBack {
+		s.rollback(s.committed)
+	}
+	s.commit()
 }
 
 func (s *Settings) commit() {

@@ -36,11 +36,17 @@ func (s *Settings) Resolve(prof, first *Profile, a *Applied, reported Reported) 
 		return prof, KeepServer
 	case s.answer.complete:
 		prof = s.answer.settings(first, a, reported)
-		s.clear() // what strayed is among them
+		s.finish(a)
 		return prof, Resolved
 	case s.doubt || s.mustAsk(reported):
 		s.beDoubtful()
 		s.answer = readBack{}
+		for i := range prof.items {
+			s.askFor([]byte(prof.items[i].name))
+		}
+		if len(s.ask) > maxAsk {
+			return prof, KeepServer
+		}
 		return prof, AskServer
 	}
 	if !s.unchanged(prof, a, reported) {
@@ -60,8 +66,8 @@ func (s *Settings) finish(a *Applied) {
 }
 
 func (s *Settings) clear() {
-	s.beDoubtful()
-	s.doubt, s.stray, s.escape, s.answer = false, false, false, readBack{}
+	s.forget()
+	s.doubt, s.stray, s.escape, s.ask, s.answer = false, false, false, nil, readBack{}
 }
 
 // mustAsk says whether a value that holds now can be had from the server only:
@@ -255,12 +261,12 @@ func (a *Applied) carry(p *Profile, reported Reported, touched func(name string)
 	}
 }
 
-// Restore appends, behind a ReadyForQuery that says T, the Query that gives the
-// client its startup values (of first, its Profile at login) back where it has
-// reset them within the block: a RESET there leads to the server's own. Nothing
-// where it has not.
-func (s *Settings) Restore(dst []byte, first *Profile) []byte {
-	if s == nil || !s.reset {
+// Restore appends, behind a ReadyForQuery with this status, the Query that gives
+// the client its startup values (of first, its Profile at login) back where it has
+// reset them within a block that is open: a RESET there leads to the server's own.
+// Nothing where it has not, or the block has failed.
+func (s *Settings) Restore(dst []byte, status byte, first *Profile) []byte {
+	if s == nil || !s.reset || status != protocol.StatusBlock {
 		return dst
 	}
 	s.reset = false

@@ -87,6 +87,7 @@ type client struct {
 	prof   *session.Profile
 	first  *session.Profile // as it was at login
 	asks   session.Request  // what the present request does to prof
+	prep   *prepared        // nil before its first Parse
 	judge  *session.Judge   // only until logged in
 	scan   *streamScanner   // only while a large Query or Parse passes through
 
@@ -102,7 +103,11 @@ type client struct {
 	loginFault error // what the probes of the login ran into
 	secret     cancelSecret
 	marks      protocol.CopyMarks
-	index      int32 // in worker.all
+	later      laterAnswers
+	due        dueAnswers
+	ends       ending
+	pinAt      uint64 // number of the last message that may have pinned
+	index      int32  // in worker.all
 	slot       uint16
 	gen        uint8
 	state      clientState

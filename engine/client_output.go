@@ -17,6 +17,7 @@ const localAnswerMax = 2048
 // failed write marks the client: the caller's walk ends normally and settle or
 // the next event closes it.
 func (c *client) send(p []byte) {
+	c.putDue()
 	c.push()
 	c.write([][]byte{p})
 }

@@ -35,20 +35,22 @@ import (
 	"pgkinetic/admission"
 	"pgkinetic/configs"
 	"pgkinetic/engine/reactor"
+	"pgkinetic/engine/statements"
 )
 
 // Engine is one running pooler.
 type Engine struct {
-	cfg       *configs.Config // as at the start: what cannot change while it runs
-	settings  atomic.Pointer[settings]
-	log       *slog.Logger
-	adm       *admission.Controller
-	workers   []*worker
-	acceptor  *reactor.Acceptor
-	helpers   *reactor.Helpers
-	registry  *registry
-	listeners *listeners
-	instance  uint64 // the first part of long cancel keys
+	cfg        *configs.Config // as at the start: what cannot change while it runs
+	settings   atomic.Pointer[settings]
+	log        *slog.Logger
+	adm        *admission.Controller
+	workers    []*worker
+	acceptor   *reactor.Acceptor
+	helpers    *reactor.Helpers
+	registry   *registry
+	statements *statements.Store
+	listeners  *listeners
+	instance   uint64 // the first part of long cancel keys
 
 	clientCap       clientCap // max_clients of the process
 	unauthenticated atomic.Int64
@@ -95,6 +97,7 @@ func New(cfg *configs.Config, log *slog.Logger, more ...Option) (*Engine, error)
 		MaxWaiters: cfg.Capacity.MaxCheckoutWaiters, MaxConnectsPerHost: cfg.Admission.MaxConnectsPerHost,
 	})
 	e.registry = newRegistry(e, loops)
+	e.statements = statements.NewStore()
 	e.listeners = newListeners(e)
 	if err := e.makeWorkers(loops); err != nil {
 		e.release()
@@ -141,7 +144,7 @@ func (e *Engine) Processors() int { return len(e.workers) + reactor.HelpersMax()
 
 func (e *Engine) makeWorkers(loops int) error {
 	for i := range loops {
-		w := &worker{id: i, eng: e, log: e.log, adm: e.adm}
+		w := &worker{id: i, eng: e, log: e.log, adm: e.adm, statements: statements.NewCache(e.statements)}
 		w.mail.wake.Kind = msgMail
 		w.cancels.w = w
 		w.tick.Init(tickHandler{w})

@@ -150,3 +150,33 @@ func (w *worker) pushClient() {
 		c.push()
 	}
 }
+
+// made gives room for a message of at most n bytes that is made here: append to it
+// and give the result to putMade.
+func (s *server) made(n int) []byte {
+	g := &s.w.toServer
+	if g.of != s {
+		s.w.pushServer()
+		g.of = s
+	}
+	if n > madeBytes {
+		return make([]byte, 0, n)
+	}
+	p := g.scratch(n)
+	if p == nil || g.full() {
+		s.push()
+		g.of = s
+		p = g.scratch(n)
+	}
+	return p
+}
+
+// putMade is put for what was appended to made.
+func (s *server) putMade(p []byte) {
+	g := &s.w.toServer
+	if len(p) > madeBytes || g.full() {
+		s.put(p)
+		return
+	}
+	g.keep(p)
+}

@@ -48,8 +48,6 @@ func TestPins(t *testing.T) {
 	pg.Exec(t, "drop role if exists pin_role; create role pin_role")
 	e, address := start(t, pg, "--capacity.pool-max-size=1")
 	for name, messages := range map[string][][]byte{
-		"named Parse":          {pgwire.Parse("s", "select 1"), pgwire.Sync()},
-		"unnamed Parse, later": {pgwire.Parse("", "select 1"), pgwire.Sync()},
 		"SET":                  {pgwire.Query("set work_mem = '10MB'")},
 		"SET, extended":        {pgwire.Parse("", "set work_mem = '10MB'"), pgwire.Bind("", ""), pgwire.Execute("", 0), pgwire.Sync()},
 		"SET ROLE":             {pgwire.Query("set role pin_role")},

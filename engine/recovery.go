@@ -27,6 +27,9 @@ const (
 // recover takes the server away from its client c, which goes for good.
 func (s *server) recover(c *client) {
 	s.left |= leftovers(c.pins)
+	if s.held.Leaked() {
+		s.left |= leftStatements
+	}
 	s.probe = nil
 	s.unlink()
 	if s.torn {
@@ -80,8 +83,11 @@ func (s *server) recoverOn() {
 		s.discard(reasonServerUnclean, "a client has loaded a library")
 	case s.left != 0:
 		s.w.answer, s.cleanedAll = s.pool.appendClean(s.w.answer[:0], s.left)
-		s.left = 0
 		s.inject(s.w.answer)
+		if s.cleanedAll || s.left&(leftSQLPrepare|leftStatements) != 0 {
+			s.held.Clear(s.tracker.Sent())
+		}
+		s.left = 0
 		s.cleaning = true
 	default:
 		s.w.loop.Wheel().Cancel(&s.timer)
@@ -106,6 +112,7 @@ func (s *server) cleaned() {
 // inject sends a Query of our own during recovery.
 func (s *server) inject(query []byte) {
 	s.tracker.Inject(protocol.FrontendQuery)
+	s.held.Query(s.tracker.Sent())
 	s.send(query)
 	s.w.loop.Wheel().Schedule(&s.timer, s.until)
 }

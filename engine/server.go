@@ -32,6 +32,7 @@ import (
 	"pgkinetic/backend"
 	"pgkinetic/engine/reactor"
 	"pgkinetic/engine/session"
+	"pgkinetic/engine/statements"
 	"pgkinetic/protocol"
 	"pgkinetic/reaper"
 )
@@ -81,8 +82,9 @@ type server struct {
 	login   *loginRun
 	params  *backend.Params // as reported, kept up to date
 	applied session.Applied // the settings that hold on it
-	probe   *session.Judge  // the answers to its probes go there
-	cancel  *cancelConn     // a cancel for this server is under way
+	held    *statements.Held
+	probe   *session.Judge // the answers to its probes go there
+	cancel  *cancelConn    // a cancel for this server is under way
 
 	key      []byte
 	pid      uint32
@@ -95,6 +97,10 @@ type server struct {
 	waitAt   int64 // since when the client owes bytes (stall) or thinks (idle in transaction)
 	until    int64 // deadline of connecting, recovery, closing
 	number   uint64
+	groupAt  uint64 // number that the first message of the present Sync group has, or will have
+	stepAt   uint64 // number of a Query that may take prepared statements away
+	swapAt   uint64 // number of a message that is refused here: its error gets replaced
+	swap     *protocol.ErrorFields
 	peer     string // address it is connected to, where that was looked up
 
 	left       leftovers // what is to be undone before anybody else is served

@@ -35,6 +35,7 @@ type counters struct {
 	timeouts       [timeoutKinds]counter
 	closed         [reasonCount]counter
 	pinned         [pinKinds]atomic.Int64
+	prepared       [preparedKinds]counter
 	clientsOpen    atomic.Int64
 	serversOpen    atomic.Int64
 }
@@ -48,6 +49,7 @@ type Stats struct {
 	ConnectsFailed, Recoveries         uint64
 	CancelRequests, Cancels            uint64
 	SettingBatches, BackendsClosed     uint64
+	Prepared                           map[string]uint64 // events of prepared statements
 	Pins                               map[string]uint64 // by reason, since the start
 	Pinned                             map[string]int64  // by reason, now
 	BackendsLost, ServerErrors         uint64
@@ -68,7 +70,7 @@ var timeoutNames = [timeoutKinds]string{
 // Stats sums the counters of all loops. Any goroutine.
 func (e *Engine) Stats() Stats {
 	s := Stats{
-		Timeouts: map[string]uint64{}, Closed: map[string]uint64{}, Pins: map[string]uint64{}, Pinned: map[string]int64{},
+		Timeouts: map[string]uint64{}, Closed: map[string]uint64{}, Pins: map[string]uint64{}, Pinned: map[string]int64{}, Prepared: map[string]uint64{},
 	}
 	for _, w := range e.workers {
 		c := &w.stats
@@ -82,6 +84,9 @@ func (e *Engine) Stats() Stats {
 		s.Recoveries += c.recoveries.v.Load()
 		s.CancelRequests += c.cancelRequests.v.Load()
 		s.Cancels += c.cancels.v.Load()
+		for k := range c.prepared {
+			s.Prepared[preparedNames[k]] += c.prepared[k].v.Load()
+		}
 		for k := range c.pins {
 			s.Pins[pinNames[k]] += c.pins[k].v.Load()
 			s.Pinned[pinNames[k]] += c.pinned[k].Load()

@@ -20,9 +20,9 @@ package session
 //     emptied when they are.
 //   - sent, log and marks have about maxLog entries at most, text about maxText
 //     bytes. Who goes beyond is in doubt.
-//   - doubt: which settings hold is not known; nothing is followed until the server
-//     has been asked. It ends when all is answered, not before. Meanwhile ask gathers
-//     the names that must be asked for by name: those with a dot.
+//   - doubt: which settings hold is not known until the server has been asked, when
+//     all is answered. The log goes on meanwhile, for Restore. ask gathers what is
+//     not in it any more and must be asked for by name: names with a dot.
 //   - A client whose settings are at rest (the last Resolve said Resolved) has
 //     empty queues and no doubt.
 //
@@ -34,6 +34,7 @@ package session
 //     COMMIT and ROLLBACK in it end, and which BEGIN turns into a block as a whole.
 //   - SET LOCAL, SET TRANSACTION and the parameters transaction_* end with the
 //     transaction.
+//   - DISCARD ALL commits at once, whatever comes behind it in its group.
 //   - RESET ALL leaves role and session_authorization alone, DISCARD ALL does not.
 //     Whoever sets or resets session_authorization does so with role (to none).
 
@@ -90,8 +91,9 @@ type effect struct {
 	kind        sqllex.OpKind
 	name, value part
 	// opaque: the value is not known. restored: no operation of the client, but
-	// its startup value given back behind a reset.
-	opaque, restored bool
+	// its startup value given back behind a reset. local: SET LOCAL, which matters
+	// to Restore only.
+	opaque, restored, local bool
 }
 
 // mark is a savepoint.
@@ -125,7 +127,7 @@ func (s *Settings) Sent(number uint64, ops []sqllex.Op, text []byte) {
 		s.head = 0
 	}
 	for i := range ops {
-		if op := &ops[i]; follows(op.Kind) && !op.Local {
+		if op := &ops[i]; follows(op.Kind) && (!op.Local || s.reset || s.resets) {
 			s.push(number, op, text)
 		}
 	}
@@ -149,18 +151,8 @@ func follows(k sqllex.OpKind) bool {
 }
 
 func (s *Settings) push(number uint64, op *sqllex.Op, text []byte) {
-	if s.doubt {
-		if op.Kind == sqllex.OpSet {
-			c := s.keep(op, text)
-			s.askFor(s.of(c.name))
-			s.text = s.text[:0]
-		}
-		return
-	}
-	if len(s.sent)-s.head+len(s.log) >= maxLog {
-		s.beDoubtful()
-		s.push(number, op, text)
-		return
+	if len(s.sent)-s.head+len(s.log) >= maxLog || len(s.text) > maxText {
+		s.overflow()
 	}
 	c := effect{kind: op.Kind}
 	switch op.Kind {
@@ -172,17 +164,13 @@ func (s *Settings) push(number uint64, op *sqllex.Op, text []byte) {
 			return
 		}
 	}
-	if len(s.text) > maxText {
-		s.beDoubtful()
-		return
-	}
 	s.sent = append(s.sent, operation{number: number, statement: op.Statement, effect: c})
 	s.resets = s.resets || c.resets()
 }
 
 // resets says whether it takes a parameter back to what it was at the login.
 func (c *effect) resets() bool {
-	return c.kind == sqllex.OpReset || c.kind == sqllex.OpResetAll || c.kind == sqllex.OpDiscardAll
+	return !c.local && c.kind == sqllex.OpReset || c.kind == sqllex.OpResetAll || c.kind == sqllex.OpDiscardAll
 }
 
 // Waits says whether what the client, whose Profile at login was first, sends
@@ -192,7 +180,7 @@ func (s *Settings) Waits(first *Profile) bool { return s != nil && s.resets && l
 
 // keep copies name and value of op.
 func (s *Settings) keep(op *sqllex.Op, text []byte) effect {
-	c := effect{kind: op.Kind}
+	c := effect{kind: op.Kind, local: op.Local}
 	var ok bool
 	start := len(s.text)
 	if s.text, ok = op.AppendName(s.text, text); !ok || len(s.text)-start > maxParameter {
@@ -201,7 +189,7 @@ func (s *Settings) keep(op *sqllex.Op, text []byte) effect {
 	}
 	middle := len(s.text)
 	c.name = part{int32(start), int32(middle)}
-	if op.Kind != sqllex.OpSet {
+	if op.Kind != sqllex.OpSet || op.Local {
 		return c
 	}
 	if s.text, ok = op.AppendValue(s.text, text, false); ok && bytes.IndexByte(op.Value.Of(text), '\\') >= 0 {
@@ -233,16 +221,20 @@ func unlasting(name []byte) bool {
 	return false
 }
 
-// beDoubtful gives up what is followed.
-func (s *Settings) beDoubtful() {
-	for i := range s.log {
-		s.askFor(s.of(s.log[i].name))
-	}
+// overflow gives up what has been followed so far.
+func (s *Settings) overflow() {
+	s.askForAll(s.log)
 	for i := s.head; i < len(s.sent); i++ {
 		s.askFor(s.of(s.sent[i].name))
 	}
 	s.forget()
 	s.doubt = true
+}
+
+func (s *Settings) askForAll(log []effect) {
+	for i := range log {
+		s.askFor(s.of(log[i].name))
+	}
 }
 
 func (s *Settings) forget() {
@@ -318,9 +310,8 @@ func (s *Settings) Ready(status byte) {
 		switch {
 		case !s.failed:
 			s.commit()
-		case s.escape && len(s.log) > s.committed:
-			s.beDoubtful()
 		default:
+			s.doubt = s.doubt || s.escape && len(s.log) > s.committed
 			s.rollback(s.committed)
 			s.marks = s.marks[:0]
 		}
@@ -332,13 +323,9 @@ func (s *Settings) Ready(status byte) {
 
 // execute takes account of an operation that was executed.
 func (s *Settings) execute(c effect, tag []byte) {
-	if s.doubt {
-		return
-	}
 	switch c.kind {
 	case sqllex.OpUnknown:
-		s.stray = true
-		s.beDoubtful()
+		s.stray, s.doubt = true, true
 	case sqllex.OpDo, sqllex.OpExecute:
 		s.stray, s.escape = true, true
 	case sqllex.OpCommit, sqllex.OpPrepareTransaction, sqllex.OpRollback:
@@ -349,13 +336,16 @@ func (s *Settings) execute(c effect, tag []byte) {
 		s.leave(c)
 	case sqllex.OpSet, sqllex.OpReset, sqllex.OpResetAll, sqllex.OpDiscardAll:
 		s.change(c)
+		if c.kind == sqllex.OpDiscardAll {
+			s.commit()
+		}
 	}
 }
 
 func (s *Settings) change(c effect) {
 	s.log = append(s.log, c)
-	s.reset = s.reset || c.kind != sqllex.OpSet
-	if string(s.of(c.name)) == "session_authorization" {
+	s.reset = s.reset || c.resets()
+	if !c.local && string(s.of(c.name)) == "session_authorization" {
 		role := effect{kind: c.kind, name: s.put("role")}
 		if c.kind == sqllex.OpSet {
 			role.value = s.put("E'none'")
@@ -375,8 +365,7 @@ func (s *Settings) put(text string) part {
 // implicit transaction had before.
 func (s *Settings) end(kind sqllex.OpKind, rolledBack bool) {
 	if kind == sqllex.OpPrepareTransaction && rolledBack && len(s.log) > s.committed {
-		s.beDoubtful()
-		return
+		s.doubt = true
 	}
 	if kind == sqllex.OpRollback || rolledBack {
 		s.rollback(s.committed)
@@ -390,6 +379,9 @@ func (s *Settings) commit() {
 }
 
 func (s *Settings) rollback(to int) {
+	if s.doubt {
+		s.askForAll(s.log[to:])
+	}
 	s.log = s.log[:to]
 }
 
@@ -398,7 +390,7 @@ func (s *Settings) savepoint(name part) {
 		return
 	}
 	if len(s.marks) >= maxLog {
-		s.beDoubtful()
+		s.doubt = true
 		return
 	}
 	s.marks = append(s.marks, mark{name: name, at: len(s.log)})

@@ -34,22 +34,15 @@ func (s *Settings) Resolve(prof, first *Profile, a *Applied, reported Reported) 
 	case s.answer.failed:
 		s.answer = readBack{}
 		return prof, KeepServer
-	case s.answer.complete:
-		prof = s.answer.settings(first, a, reported)
-		s.finish(a)
-		return prof, Resolved
-	case s.doubt || s.mustAsk(reported):
-		s.beDoubtful()
-		s.answer = readBack{}
-		for i := range prof.items {
-			s.askFor([]byte(prof.items[i].name))
-		}
+	case !s.answer.complete && s.mustAsk(prof, reported):
 		if len(s.ask) > maxAsk {
 			return prof, KeepServer
 		}
+		s.answer = readBack{}
 		return prof, AskServer
-	}
-	if !s.unchanged(prof, a, reported) {
+	case s.doubt:
+		prof = s.answer.settings(prof, first, a, reported)
+	case !s.unchanged(prof, a, reported):
 		a.carry(s.outcome(a.Profile(), empty, first, reported), reported, s.touched)
 		prof = s.outcome(prof, first, first, reported)
 	}
@@ -70,23 +63,29 @@ func (s *Settings) clear() {
 	s.doubt, s.stray, s.escape, s.ask, s.answer = false, false, false, nil, readBack{}
 }
 
-// mustAsk says whether a value that holds now can be had from the server only:
-// neither text nor report tells it, or the report is not to be passed on.
-func (s *Settings) mustAsk(reported Reported) bool {
+// mustAsk says whether the server must be asked, and gathers for what: values
+// that hold now of which neither text nor report tells, or whose report is not to
+// be passed on; in doubt, all that prof has.
+func (s *Settings) mustAsk(prof *Profile, reported Reported) bool {
+	if s.doubt {
+		s.askForAll(s.log)
+		for i := range prof.items {
+			s.askFor([]byte(prof.items[i].name))
+		}
+		return true
+	}
+	s.ask = s.ask[:0]
 	for i := range s.log {
 		c := &s.log[i]
-		if c.kind != sqllex.OpSet || s.overridden(i) {
+		if c.kind != sqllex.OpSet || c.local || s.overridden(i) {
 			continue
 		}
-		if value, _, known := valueOf(reported, string(s.of(c.name))); known {
-			if !plainValue(value) {
-				return true
-			}
-		} else if c.opaque {
-			return true
+		name := s.of(c.name)
+		if value, _, known := valueOf(reported, string(name)); known && !plainValue(value) || !known && c.opaque {
+			s.ask = append(s.ask, string(name))
 		}
 	}
-	return false
+	return len(s.ask) > 0
 }
 
 // overridden says whether a later entry of the log decides the parameter of
@@ -102,13 +101,13 @@ func (s *Settings) overridden(i int) bool {
 
 // concerns says whether entry i of the log decides the parameter.
 func (s *Settings) concerns(i int, name []byte) bool {
-	switch c := &s.log[i]; c.kind {
-	case sqllex.OpDiscardAll:
+	switch c := &s.log[i]; {
+	case c.kind == sqllex.OpDiscardAll:
 		return true
-	case sqllex.OpResetAll:
+	case c.kind == sqllex.OpResetAll:
 		return !identity(string(name))
 	default:
-		return string(s.of(c.name)) == string(name)
+		return !c.local && string(s.of(c.name)) == string(name)
 	}
 }
 
@@ -129,7 +128,10 @@ func (s *Settings) unchanged(prof *Profile, a *Applied, reported Reported) bool 
 	}
 	for i := range s.log {
 		c := &s.log[i]
-		if c.kind != sqllex.OpSet || c.restored {
+		if c.local {
+			continue
+		}
+		if c.kind != sqllex.OpSet || c.opaque {
 			return false
 		}
 		it := prof.find(string(s.of(c.name)))
@@ -156,6 +158,9 @@ func (s *Settings) outcome(p, base, first *Profile, reported Reported) *Profile 
 	d := draft(slices.Clone(p.items))
 	for i := range s.log {
 		c := &s.log[i]
+		if c.local {
+			continue
+		}
 		switch c.kind {
 		case sqllex.OpDiscardAll:
 			d = append(d[:0], base.items...)
@@ -168,24 +173,32 @@ func (s *Settings) outcome(p, base, first *Profile, reported Reported) *Profile 
 			}
 			d.back(string(s.of(c.name)), to)
 		case sqllex.OpSet:
-			if !s.overridden(i) {
-				d.put(s.item(c, reported))
+			if it, ok := s.item(c, reported); ok && !s.overridden(i) {
+				d.put(it)
 			}
 		}
 	}
 	return intern(d)
 }
 
-// item is what an OpSet has come to.
-func (s *Settings) item(c *effect, reported Reported) item {
-	it := item{name: string(s.of(c.name))}
-	if value, _, known := valueOf(reported, it.name); known {
-		it.value = string(value)
-		return it
+// item is what an OpSet has come to; ok is false where that is nothing.
+func (s *Settings) item(c *effect, reported Reported) (it item, ok bool) {
+	name := string(s.of(c.name))
+	if slices.Contains(s.ask, name) {
+		i := slices.IndexFunc(s.answer.items, func(it item) bool { return it.name == name })
+		if i < 0 {
+			return it, false
+		}
+		return s.answer.items[i], true
 	}
-	value, list := fromList(nil, it.name, s.of(c.value))
+	it = item{name: name}
+	if value, _, known := valueOf(reported, name); known {
+		it.value = string(value)
+		return it, true
+	}
+	value, list := fromList(nil, name, s.of(c.value))
 	it.value, it.list = string(value), list
-	return it
+	return it, true
 }
 
 // draft is the items of a Profile in the making.
@@ -287,8 +300,12 @@ func (s *Settings) Restore(dst []byte, status byte, first *Profile) []byte {
 // transaction is a reset that has not been made good.
 func (s *Settings) isReset(name string) bool {
 	for i := len(s.log) - 1; i >= 0; i-- {
+		c := &s.log[i]
+		if c.local && string(s.of(c.name)) == name {
+			return false
+		}
 		if s.concerns(i, []byte(name)) {
-			return s.log[i].kind != sqllex.OpSet && !s.log[i].restored
+			return c.resets() && !c.restored
 		}
 	}
 	return false

@@ -55,14 +55,16 @@ type Catalog struct {
 	clears    int    // Clears in flight
 	bytes     int
 	count     int // named entries that have a statement
+	peak      int // most entries of names since it was made
 	spare     *name
 	spares    int
 }
 
 const (
-	maxName     = 63 // NAMEDATALEN - 1: PostgreSQL compares no more
-	maxReplaced = 1 << 20
-	maxSpares   = 8
+	maxName      = 63 // NAMEDATALEN - 1: PostgreSQL compares no more
+	maxReplaced  = 1 << 20
+	maxSpares    = 8
+	maxKeptNames = 64 // entries of the largest table that is kept when it is empty
 )
 
 type name struct {
@@ -381,6 +383,7 @@ func (c *Catalog) entry(text []byte) *name {
 	n.hash = maphash.Bytes(seed, text)
 	n.chain = c.names[n.hash]
 	c.names[n.hash] = n
+	c.peak = max(c.peak, len(c.names))
 	c.bytes += nameSize
 	return n
 }
@@ -401,9 +404,9 @@ func (c *Catalog) leave(n *name) {
 		delete(c.names, n.hash)
 	}
 	c.bytes -= nameSize
-	if len(c.names) == 0 && c.spares >= maxSpares {
+	if len(c.names) == 0 && c.peak > maxKeptNames {
 		// A map keeps the memory of the most that it ever held.
-		c.names = nil
+		c.names, c.peak = nil, 0
 	}
 	*n = name{}
 	if c.spares < maxSpares {

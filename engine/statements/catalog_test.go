@@ -240,6 +240,59 @@ func TestUnnamedStatementsInFlightAreBounded(t *testing.T) {
 	}
 }
 
+// The newest unnamed Parse may be settled while a Close of it is in flight.
+func TestLargeUnnamedStatementForgetsNoOther(t *testing.T) {
+	x, c := newTexts(t), new(Catalog)
+	c.Parse(1, nil, x.of("select 0"))
+	c.Settle(executed(1))
+	c.Close(2, nil)
+	for i, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		c.Parse(uint64(3+i), []byte(name), x.of("select 1"))
+	}
+	large := "select " + strings.Repeat("1", maxReplaced)
+	c.Parse(9, nil, x.of(large))
+	for c.InFlight() {
+		c.Settle(executed(c.ops.front().number))
+	}
+	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+		expect(t, c, name, "select 1", 0)
+	}
+	expect(t, c, "", large, 0)
+	c = new(Catalog)
+	c.Parse(1, nil, x.of(large))
+	expect(t, c, "", large, 1)
+}
+
+// Whatever the order in which names come and go, Clear takes all that are left.
+func TestClearBehindNamesThatWentInAnyOrder(t *testing.T) {
+	x := newTexts(t)
+	st := x.of("select 1")
+	names := [][]byte{[]byte("a"), []byte("b"), []byte("c"), []byte("d")}
+	for order := range 4 * 4 * 4 * 8 {
+		c := new(Catalog)
+		number := uint64(0)
+		next := func() uint64 { number++; return number }
+		for _, n := range names {
+			c.Parse(next(), n, st)
+		}
+		c.Settle(executed(number))
+		for i, n := range []int{order % 4, order / 4 % 4, order / 16 % 4} {
+			c.Close(next(), names[n])
+			if order>>6&(1<<i) != 0 { // and comes back at once
+				c.Parse(next(), names[n], st)
+			}
+			if order%3 == 0 {
+				c.Settle(executed(number))
+			}
+		}
+		c.Clear(next())
+		c.Settle(executed(number))
+		if c.Len() != 0 || c.Bytes() != 0 || len(c.names) != 0 || c.committed != nil {
+			t.Fatalf("order %d: %d names and %d bytes are left", order, c.Len(), c.Bytes())
+		}
+	}
+}
+
 func TestClientThatNeverPreparedHasNoCatalog(t *testing.T) {
 	var c *Catalog
 	c.Query(1)

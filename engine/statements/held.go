@@ -339,9 +339,7 @@ func (h *Held) settleUnnamed(op heldOperation, o protocol.Outcome) {
 // therefore to be closed.
 func (h *Held) discard(c *Copy) {
 	h.forget(c)
-	if c.id > h.cleared {
-		h.closing = append(h.closing, c.id)
-	}
+	h.closing = append(h.closing, c.id)
 }
 
 // forget takes a copy out of the table.

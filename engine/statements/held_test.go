@@ -273,7 +273,12 @@ func TestQueryClearsByStep(t *testing.T) {
 	h.Settle(executed(3), nil)
 	h.Query(4)
 	h.Clear(4)
+	h.Clear(4)
 	h.Parse(5, x.of("select 3"))
+	h.Step(4)
+	if c, since := h.Find(x.of("select 1")); c != nil || since != 4 {
+		t.Errorf("%v since %d: the second statement has not been executed yet", c, since)
+	}
 	h.Step(4)
 	h.Settle(failedAt(4, 4), []byte("22012"))
 	if h.Len() != 1 || h.Leaked() {

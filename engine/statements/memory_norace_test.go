@@ -130,6 +130,25 @@ func TestPS28MemoryFlat(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
+// A client that has had many names and operations in flight gives their memory
+// back when it has none.
+func TestMemoryOfManyNames(t *testing.T) {
+	st := newTexts(t).of("select 1")
+	c := new(Catalog)
+	before := heap()
+	for i := range uint64(50_000) {
+		c.Parse(i+1, binary.BigEndian.AppendUint64(nil, i), st)
+	}
+	c.Settle(executed(50_000))
+	full := heap()
+	c.Clear(50_001)
+	c.Settle(executed(50_001))
+	if left := heap() - before; left > 16<<10 || full-before < 1<<20 {
+		t.Errorf("%d bytes of %d are left", left, full-before)
+	}
+	runtime.KeepAlive(c)
+}
+
 // PS-14: 100 000 texts, of which nobody needs more than the last ones.
 func TestPS14MemoryOfManyTexts(t *testing.T) {
 	s := NewStore()

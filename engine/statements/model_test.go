@@ -66,6 +66,16 @@ func (p *pooler) checkClient(seed uint64, c *pooledClient) {
 		}
 		total += nameSize + f.Statement.Size()
 	}
+	if c.catalog != nil {
+		for _, n := range c.catalog.names {
+			if n.latest != nil {
+				t.Errorf("seed %d: %s holds what it no longer needs", seed, c.name)
+			}
+		}
+		if c.catalog.unnamed.latest != nil {
+			t.Errorf("seed %d: %s holds what it no longer needs", seed, c.name)
+		}
+	}
 	f := c.catalog.Lookup(nil)
 	if (f.Statement == nil) != (c.direct.unnamed == nil) || f.Statement != nil && string(f.Statement.Text()) != *c.direct.unnamed {
 		t.Errorf("seed %d: %s has %v unnamed", seed, c.name, f)

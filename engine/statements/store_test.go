@@ -177,6 +177,33 @@ func TestStoreForgetsWhatNobodyHolds(t *testing.T) {
 	runtime.KeepAlive(kept)
 }
 
+// The dead of a chain go, the others stay.
+func TestStoreForgetsOneOfAChain(t *testing.T) {
+	s := NewStore()
+	s.mask = 0
+	var kept []*Statement
+	for i := range 6 {
+		st := s.Intern(Environment{}, parseBody(fmt.Sprint("select ", i)))
+		if i%2 == 0 {
+			kept = append(kept, st)
+		}
+	}
+	for range 100 {
+		runtime.GC()
+		if s.Len() == 3 {
+			break
+		}
+	}
+	for i, st := range kept {
+		if s.Intern(Environment{}, parseBody(fmt.Sprint("select ", 2*i))) != st {
+			t.Errorf("statement %d was forgotten", 2*i)
+		}
+	}
+	if s.Len() != 3 {
+		t.Errorf("%d are known", s.Len())
+	}
+}
+
 // An equal statement that was made before the cleanup of a dead one ran stays.
 func TestStoreKeepsTheSuccessorOfADeadOne(t *testing.T) {
 	s := NewStore()

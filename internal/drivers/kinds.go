@@ -13,8 +13,10 @@ import (
 // name. build works with what is there: where it fails the run fails. Both end early when a mark says that they are done.
 type kind struct {
 	tools   []tool
+	clients []tool // that only fetching needs
 	fetch   func(k *kit) error
 	build   func(k *kit) error
+	always  bool // build each time
 	command func(k *kit) []string
 	env     func(k *kit) []string
 }
@@ -33,6 +35,7 @@ type kit struct {
 }
 
 var golang = kind{
+	always: true,
 	build: func(k *kit) error {
 		return execute(filepath.Dir(filepath.Dir(filepath.Dir(k.source))), nil, "go", "build", "-o", k.path("program"), "./internal/drivers/"+k.name)
 	},
@@ -40,7 +43,8 @@ var golang = kind{
 }
 
 var python = kind{
-	tools: []tool{{[]string{"python3", "-m", "pip", "--version"}, []string{"python3-pip"}}},
+	tools:   []tool{{[]string{"python3", "--version"}, []string{"python3"}}},
+	clients: []tool{{[]string{"python3", "-m", "pip", "--version"}, []string{"python3-pip"}}},
 	fetch: func(k *kit) error {
 		return execute(k.cache, []string{"PIP_ROOT_USER_ACTION=ignore"}, "python3", "-m", "pip", "install", "--quiet",
 			"--disable-pip-version-check", "--no-input", "--no-deps", "--only-binary", ":all:", "--upgrade",
@@ -57,7 +61,8 @@ var python = kind{
 
 // The program is copied beside its packages, where node looks for them.
 var node = kind{
-	tools: []tool{{[]string{"npm", "--version"}, []string{"nodejs", "npm"}}},
+	tools:   []tool{{[]string{"node", "--version"}, []string{"nodejs"}}},
+	clients: []tool{{[]string{"npm", "--version"}, []string{"npm"}}},
 	fetch: func(k *kit) error {
 		if err := k.copy("package.json", "package-lock.json"); err != nil {
 			return err
@@ -74,16 +79,15 @@ var node = kind{
 		if err := k.copy("schema.prisma", "prisma.config.mjs"); err != nil {
 			return err
 		}
-		return execute(k.cache, nil, "npx", "--no-install", "prisma", "generate")
+		// The engine of its migrations would be fetched from elsewhere, and is not needed for this.
+		return execute(k.cache, []string{"PRISMA_SCHEMA_ENGINE_BINARY=/bin/true"}, "npx", "--no-install", "prisma", "generate")
 	},
 	command: func(k *kit) []string { return []string{"node", k.path("program.mjs")} },
 }
 
 var java = kind{
-	tools: []tool{
-		{[]string{"javac", "-version"}, []string{"default-jdk-headless"}},
-		{[]string{"mvn", "--version"}, []string{"maven"}},
-	},
+	tools:   []tool{{[]string{"javac", "-version"}, []string{"default-jdk-headless"}}},
+	clients: []tool{{[]string{"mvn", "--version"}, []string{"maven"}}},
 	fetch: func(k *kit) error {
 		for _, artifact := range k.driver.fetch {
 			err := execute(k.cache, nil, "mvn", "--quiet", "--batch-mode", "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy",

@@ -142,10 +142,10 @@ func runDriver(d *driver, o settings, root, cache string, server *pgtest.Server)
 	var rows []row
 	for _, variant := range variants {
 		r := row{driver: d, variant: variant}
-		if r.alone, err = once(k, variant, o, server, false); err != nil {
+		if r.alone, err = perform(k, variant, o, server, false); err != nil {
 			return rows, fmt.Errorf("%s %s: %w", d.name, variant, err)
 		}
-		if r.contended, err = once(k, variant, o, server, true); err != nil {
+		if r.contended, err = perform(k, variant, o, server, true); err != nil {
 			return rows, fmt.Errorf("%s %s, contended: %w", d.name, variant, err)
 		}
 		rows = append(rows, r)
@@ -153,8 +153,8 @@ func runDriver(d *driver, o settings, root, cache string, server *pgtest.Server)
 	return rows, nil
 }
 
-// once is one run of a program with a pooler of its own.
-func once(k *kit, variant string, o settings, server *pgtest.Server, contended bool) (*outcome, error) {
+// perform is one run of a program with a pooler of its own.
+func perform(k *kit, variant string, o settings, server *pgtest.Server, contended bool) (*outcome, error) {
 	if _, err := server.Query(setup); err != nil {
 		return nil, err
 	}

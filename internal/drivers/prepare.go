@@ -26,26 +26,79 @@ func ready(d *driver, root, cache string) (*kit, error) {
 	if err := os.MkdirAll(k.cache, 0o755); err != nil {
 		return nil, err
 	}
-	for _, t := range d.kind.tools {
-		if err := t.provide(); err != nil {
-			return nil, fmt.Errorf("%w: %w", errSkipped, err)
-		}
+	if err := provide(d.kind.tools); err != nil {
+		return nil, err
 	}
-	mark := k.path("fetched")
-	if _, err := os.Stat(mark); err != nil && d.kind.fetch != nil {
-		if err := d.kind.fetch(k); err != nil {
-			return nil, fmt.Errorf("%w: %w", errSkipped, err)
-		}
-		if err := os.WriteFile(mark, nil, 0o644); err != nil {
+	if d.kind.fetch != nil {
+		err := once(k.path("fetched"), print, func() error {
+			if err := provide(d.kind.clients); err != nil {
+				return err
+			}
+			if err := d.kind.fetch(k); err != nil {
+				return fmt.Errorf("%w: %w", errSkipped, err)
+			}
+			return nil
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
+	sources, err := digest(k.source, filepath.Join(filepath.Dir(k.source), "report"))
+	if err != nil {
+		return nil, err
+	}
 	if d.kind.build != nil {
-		if err := d.kind.build(k); err != nil {
+		// Go knows by itself what has changed; the others depend on nothing but their folder.
+		if d.kind.always {
+			err = d.kind.build(k)
+		} else {
+			err = once(k.path("built"), sources, func() error { return d.kind.build(k) })
+		}
+		if err != nil {
 			return nil, fmt.Errorf("building %s: %w", d.name, err)
 		}
 	}
 	return k, nil
+}
+
+// provide makes sure that the tools are there.
+func provide(tools []tool) error {
+	for _, t := range tools {
+		if err := t.provide(); err != nil {
+			return fmt.Errorf("%w: %w", errSkipped, err)
+		}
+	}
+	return nil
+}
+
+// once does the step unless the mark says that it was done for the same state.
+func once(mark, state string, step func() error) error {
+	if done, err := os.ReadFile(mark); err == nil && string(done) == state {
+		return nil
+	}
+	if err := step(); err != nil {
+		return err
+	}
+	return os.WriteFile(mark, []byte(state), 0o644)
+}
+
+// digest is over all files of the folders.
+func digest(folders ...string) (string, error) {
+	h := sha256.New()
+	for _, folder := range folders {
+		err := filepath.WalkDir(folder, func(path string, d os.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			fmt.Fprintf(h, "%s %d\n%s", path, len(text), text)
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 func fingerprint(k *kit) (string, error) {

@@ -31,7 +31,8 @@ import (
 type prepared struct {
 	catalog statements.Catalog
 	env     statements.Environment
-	envOf   *session.Profile    // whose settings env has
+	envOf   *session.Profile // whose settings env has; nil: those that were in doubt as of doubts
+	doubts  uint64
 	raw     map[string]struct{} // statements under the client's own names on its server
 	portals []openPortal
 }
@@ -77,16 +78,6 @@ func (c *client) catalog() *statements.Catalog {
 		return nil
 	}
 	return &c.prep.catalog
-}
-
-// environment is what decides on the meaning of a text of c's.
-func (c *client) environment() statements.Environment {
-	p := c.prepares()
-	if p.envOf != c.prof {
-		p.envOf = c.prof
-		p.env = statements.NewEnvironment(c.prof.Get)
-	}
-	return p.env
 }
 
 func (c *client) isRaw(name []byte) bool {

@@ -102,7 +102,7 @@ type server struct {
 	swapAt   uint64 // number of a message that is refused here: its error gets replaced
 	swap     *protocol.ErrorFields
 	failCode [5]byte // SQLSTATE of its last error
-	peer     string // address it is connected to, where that was looked up
+	peer     string  // address it is connected to, where that was looked up
 
 	left       leftovers // what is to be undone before anybody else is served
 	state      serverState

@@ -39,7 +39,7 @@ func TestRandomClientsSeeTheirOwnStatements(t *testing.T) {
 	}
 }
 
-const seeds = 800
+const seeds = 500
 
 func (p *pooler) checkClient(seed uint64, c *pooledClient) {
 	t := p.t

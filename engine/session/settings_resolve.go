@@ -41,7 +41,7 @@ func (s *Settings) Resolve(prof, first *Profile, a *Applied, reported Reported) 
 		s.answer = readBack{}
 		return prof, AskServer
 	case s.doubt:
-		prof = s.answer.settings(prof, first, a, reported)
+		prof = s.settingsRead(prof, first, a, reported)
 	case !s.unchanged(prof, a, reported):
 		a.carry(s.outcome(a.Profile(), empty, first, reported), reported, s.touched)
 		prof = s.outcome(prof, first, first, reported)

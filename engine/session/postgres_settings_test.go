@@ -37,7 +37,7 @@ type follower struct {
 	st          *Settings
 	first, prof *Profile
 	srv         *serving
-	asked, kept int
+	asked       int
 }
 
 // relay sends requests in one go, as far as none has to wait, and returns what

@@ -106,6 +106,7 @@ type client struct {
 	secret     cancelSecret
 	marks      protocol.CopyMarks
 	later      laterAnswers
+	retry      retry
 	due        dueAnswers
 	ends       ending
 	pinAt      uint64 // number of the last message that may have pinned

@@ -76,6 +76,9 @@ func (s *server) unlink() *client {
 	c := s.client
 	c.catalog().Lost()
 	c.later, c.ends, c.follow = laterAnswers{}, ending{}, nil
+	if c.retry.bytes != nil {
+		c.disarm()
+	}
 	s.torn = c.rest > 0 && !c.restDrop
 	s.client, c.srv = nil, nil
 	return c

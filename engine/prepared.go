@@ -257,9 +257,13 @@ func (c *client) passBind(m []byte, l *look) disposition {
 	if found.Statement == nil {
 		return c.boundTo(c.passAsIs(protocol.FrontendBind, m, l), portal, name, nil)
 	}
+	first := c.prep.catalog.FirstUse(name)
 	cp, d := c.copyOf(found.Statement)
 	if cp == nil {
 		return d
+	}
+	if cp.Since() == 0 {
+		c.armRetry(m, found.Statement.Flags(), first)
 	}
 	v := s.tracker.Offer(protocol.FrontendBind, false)
 	if v != protocol.Forward && v != protocol.ForwardFlush {
@@ -364,8 +368,11 @@ func (c *client) readyUnnamed(typ byte) (st *statements.Statement, d disposition
 	if s.undecided(found.Since) || s.undecided(since) {
 		return nil, c.hold()
 	}
-	if !s.tracker.MayInject() || c.unbound {
+	if c.unbound {
 		return found.Statement, take
+	}
+	if !s.tracker.MayInject() {
+		return nil, c.notSent(protocol.Hold)
 	}
 	if found.Statement == nil {
 		if c.strange {
@@ -427,9 +434,13 @@ func (c *client) passTarget(typ byte, m []byte, l *look) disposition {
 	if found.Statement == nil || c.isRaw(name) {
 		return c.passAsIs(typ, m, l)
 	}
+	first := c.prep.catalog.FirstUse(name)
 	cp, d := c.copyOf(found.Statement)
 	if cp == nil {
 		return d
+	}
+	if cp.Since() == 0 {
+		c.armRetry(m, 0, first)
 	}
 	v := s.tracker.Offer(typ, false)
 	if v != protocol.Forward && v != protocol.ForwardFlush {
@@ -489,7 +500,7 @@ func (c *client) materialise(name, body []byte, extended bool) (d disposition) {
 	s := c.srv
 	t := &s.tracker
 	if !t.MayInject() {
-		return take
+		return c.hold()
 	}
 	v := protocol.Drop
 	switch {

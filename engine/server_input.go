@@ -145,6 +145,14 @@ func (s *server) answer(typ byte, m []byte, whole bool) (forward, ok bool) {
 		s.stepped(c, head, typ, body)
 	}
 	s.settleStatements(c)
+	if c != nil && c.retry.number == head && !a.Swallow {
+		if code != nil && s.mayRetry(c, head, code) {
+			c.retry.failed = true
+			s.w.stats.prepared[preparedStale].add(uint64(s.held.Outdated(head)))
+			return false, true
+		}
+		c.disarm()
+	}
 	forward, ok = s.answered(typ, body, &a)
 	if forward && code != nil && c != nil && whole {
 		s.w.instead = s.errorFor(c, head, body, code)
@@ -179,7 +187,11 @@ func (s *server) answered(typ byte, body []byte, a *protocol.Answer) (forward, o
 	if c == nil {
 		return false, true
 	}
-	if a.Ready && !a.Swallow && s.tracker.Owed() == 0 && c.listensReady(a.Status) {
+	if a.Ready && c.retry.failed {
+		c.sendAgain()
+		return false, true
+	}
+	if a.Ready && !a.Swallow && c.listensReady(a.Status, s.tracker.Owed() == 0) {
 		return false, true
 	}
 	if a.Resume {
@@ -282,6 +294,12 @@ func (s *server) settleLinked() {
 	}
 	if c.state == clientLoginLink {
 		c.backendAnswered()
+		return
+	}
+	if c.retry.again {
+		c.disarm()
+		c.held = false
+		s.w.later(c)
 		return
 	}
 	if s.fresh {

@@ -26,6 +26,10 @@ const (
 	leftAlways       = leftSession << 2     // reset_query asks for it after every client
 	leftLibrary      = leftSession << 3     // LOAD: nothing undoes it, the backend is closed
 
+	// leftHidden is what a DO block or a procedure may have left: all that nothing
+	// shows.
+	leftHidden = leftTempTable | leftAdvisoryLock | leftHoldCursor | leftListen
+
 	// leftAll are those that only DISCARD ALL undoes.
 	leftAll = leftUnknown | leftSession
 )

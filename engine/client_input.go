@@ -40,14 +40,28 @@ func (c *client) consume(p []byte) int {
 	if c.state == clientStartup {
 		return c.consumeStartup(p)
 	}
-	used := c.walk(p)
+	used := 0
+	if c.gathered() && len(p) == 0 {
+		c.gather(nil)
+	} else {
+		used = c.walk(p)
+	}
 	c.w.pushServer()
+	c.w.pushClient()
 	return used
 }
 
 func (c *client) walk(p []byte) int {
 	i, run := 0, 0
 	for i < len(p) {
+		if c.large != nil {
+			n, done := c.gather(p[i:])
+			if i += n; !done {
+				return i
+			}
+			run = i
+			continue
+		}
 		if c.rest > 0 {
 			n := int(min(c.rest, int64(len(p)-i)))
 			i, run = c.passRest(p, i, run, n)
@@ -63,6 +77,12 @@ func (c *client) walk(p []byte) int {
 			return i
 		}
 		n := min(size, len(p)-i)
+		if c.mustGather(typ, size) {
+			c.forward(p[run:i])
+			run = i
+			c.large = make([]byte, 0, size)
+			continue
+		}
 		if n < size && (size <= protocol.SmallMessage || c.state == clientIdle && n < protocol.SmallMessage ||
 			typ == protocol.FrontendParse && c.keeps(size)) {
 			break // a request asks for admission when so much is here, whatever the network has cut
@@ -177,7 +197,10 @@ func (c *client) disposeIdle(typ byte, m []byte, size int) disposition {
 	case protocol.FrontendTerminate:
 		c.close(reasonClientTerminate)
 		return gone
-	case protocol.FrontendFlush, protocol.FrontendCopyData, protocol.FrontendCopyDone, protocol.FrontendCopyFail:
+	case protocol.FrontendFlush:
+		c.putDue()
+		return drop
+	case protocol.FrontendCopyData, protocol.FrontendCopyDone, protocol.FrontendCopyFail:
 		return drop
 	}
 	if c.outputHigh() {
@@ -186,6 +209,9 @@ func (c *client) disposeIdle(typ byte, m []byte, size int) disposition {
 	}
 	if typ == protocol.FrontendSync && size == protocol.HeaderLen {
 		c.sendReady('I')
+		return drop
+	}
+	if c.answerIdle(typ, m, size) {
 		return drop
 	}
 	return c.request(typ, m, size)

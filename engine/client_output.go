@@ -17,7 +17,12 @@ const localAnswerMax = 2048
 // failed write marks the client: the caller's walk ends normally and settle or
 // the next event closes it.
 func (c *client) send(p []byte) {
-	c.putDue()
+	if c.due.n > 0 {
+		c.putDue()
+		c.put(p)
+		c.push()
+		return
+	}
 	c.push()
 	c.write([][]byte{p})
 }
@@ -168,7 +173,7 @@ func (c *client) part() {
 		c.leave(o)
 	}
 	c.in.Release(c.w.loop)
-	c.scan, c.judge = nil, nil
+	c.scan, c.judge, c.large = nil, nil, nil
 	c.rest, c.held, c.wantRead = 0, false, false
 }
 

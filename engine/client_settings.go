@@ -3,9 +3,8 @@ package engine
 // What a client SETs follows it from server to server (package session, whose
 // documentation has the calls and their moments).
 //
-// State: client.settings, nil until the client changes something; server.asking,
-// the query that reads values back is under way; server.restoring, one that gives
-// the client its startup values back.
+// State: client.settings, nil until the client changes something; server.question,
+// what a query of ours asks that is under way.
 
 import (
 	"strconv"
@@ -16,15 +15,26 @@ import (
 	"pgkinetic/protocol/sqllex"
 )
 
+// question is what a query of ours is for.
+type question uint8
+
+const (
+	askNothing  question = iota
+	askSettings          // reads the client's settings back
+	askRestore           // gives the client its startup values back within a block
+	askPins              // whether the causes of its pins are still there
+)
+
 // sets tells of the operations of a text that is executed by message n.
 func (c *client) sets(n uint64, flags sqllex.Flags, sql []byte) {
-	if flags&session.Changes == 0 && !(c.settings.Live() && flags&sqllex.OpTransaction != 0) {
+	if flags&session.Changes == 0 && !(c.settings.Live() && flags&session.WhileLive != 0) {
 		return
 	}
 	if c.settings == nil {
 		c.settings = &session.Settings{}
 	}
 	c.settings.Sent(n, c.w.ops, sql)
+	c.resetting()
 	c.doubts++
 }
 
@@ -44,13 +54,13 @@ func (s *server) settingsReady(c *client, status byte, last bool) {
 	}
 	if q := c.settings.Restore(s.w.answer[:0], status, c.first); len(q) > 0 {
 		s.w.answer = q
-		s.ask(q)
-		s.restoring = true
+		s.ask(q, askRestore)
 	}
 }
 
 // ask sends a Query of ours while the client keeps the server.
-func (s *server) ask(query []byte) {
+func (s *server) ask(query []byte, q question) {
+	s.question = q
 	s.tracker.Inject(protocol.FrontendQuery)
 	s.held.Query(s.tracker.Sent())
 	s.groupAt = s.tracker.Sent() + 1
@@ -69,9 +79,8 @@ func (c *client) resolve(s *server) bool {
 	switch r {
 	case session.AskServer:
 		s.w.answer = c.settings.AppendReadBack(s.w.answer[:0])
-		s.ask(s.w.answer)
+		s.ask(s.w.answer, askSettings)
 		s.flush()
-		s.asking = true
 		return false
 	case session.KeepServer:
 		c.pin(pinUnknown)
@@ -100,7 +109,7 @@ func (c *client) changeProfile(prof *session.Profile) {
 // are in doubt, it is one that no other client has.
 func (c *client) environment() statements.Environment {
 	p := c.prepares()
-	if c.settings.Live() {
+	if c.settings.Live() || c.localSet {
 		if p.envOf != nil || p.doubts != c.doubts {
 			p.envOf, p.doubts = nil, c.doubts
 			unique := strconv.FormatUint(c.id, 10) + "/" + strconv.FormatUint(c.doubts, 10)

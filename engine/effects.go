@@ -11,13 +11,6 @@ import (
 	"pgkinetic/protocol/sqllex"
 )
 
-// ending is a statement under way that ends pins.
-type ending struct {
-	number uint64 // of its message; 0: none
-	pins   pinSet
-	all    bool // it is DISCARD ALL
-}
-
 // statementFlags are those of texts that name prepared statements, or end pins.
 const statementFlags = sqllex.Prepare | sqllex.Execute | sqllex.Deallocate | sqllex.Discard | sqllex.AdvisoryUnlock
 
@@ -33,7 +26,7 @@ func (c *client) passQuery(m []byte, l *look) disposition {
 		c.catalog().Query(n)
 		s.held.Query(n)
 		c.strange = false
-		c.executed(n, l.flags, l.sql)
+		c.executed(n, sqllex.Result{Flags: l.flags, Class: l.class}, l.sql)
 	}
 	return d
 }
@@ -50,7 +43,7 @@ func (c *client) passExecute(m []byte, l *look) disposition {
 	}
 	d := c.passAsIs(protocol.FrontendExecute, m, l)
 	if d == take || d == takeFlush {
-		c.executed(c.srv.tracker.Sent(), st.Flags(), st.Text())
+		c.executed(c.srv.tracker.Sent(), st.Lexed(), st.Text())
 	}
 	return d
 }
@@ -112,20 +105,28 @@ func (c *client) exposeDeallocated(name []byte, extended bool) disposition {
 }
 
 // executed notes that a text with these flags is executed by message n.
-func (c *client) executed(n uint64, flags sqllex.Flags, sql []byte) {
+func (c *client) executed(n uint64, r sqllex.Result, sql []byte) {
+	flags := r.Flags
+	c.mayEndPins(flags, r.Class)
 	if flags == 0 {
 		return
 	}
 	if flags&pinFlags != 0 {
 		c.pin(pinsOf(flags))
-		c.pinAt = n
 	}
 	if flags&sqllex.Load != 0 {
 		c.srv.left |= leftLibrary
 	}
+	if flags&sqllex.Do != 0 {
+		c.srv.left |= leftHidden
+	}
+	if flags&sqllex.SetLocal != 0 {
+		c.localSet = true
+		c.doubts++
+	}
 	const follows = statementFlags | session.Changes | listenFlags
 	live := c.follow != nil || c.settings.Live()
-	if !c.virtual() || flags&follows == 0 && !(live && flags&sqllex.OpTransaction != 0) {
+	if !c.virtual() || flags&follows == 0 && !(live && flags&session.WhileLive != 0) {
 		return
 	}
 	w := c.w
@@ -151,17 +152,18 @@ func (c *client) executed(n uint64, flags sqllex.Flags, sql []byte) {
 func (c *client) executedUnseen(flags sqllex.Flags) {
 	s := c.srv
 	n := s.tracker.Sent()
+	c.mayEndPins(flags, sqllex.ClassDefault)
 	c.pin(pinsOf(flags))
-	if flags&pinFlags != 0 {
-		c.pinAt = n
-	}
 	if flags&sqllex.Load != 0 {
 		s.left |= leftLibrary
+	}
+	if flags&sqllex.Do != 0 {
+		s.left |= leftHidden
 	}
 	if !c.virtual() {
 		return
 	}
-	if flags&session.Changes != 0 || c.settings.Live() && flags&sqllex.OpTransaction != 0 {
+	if flags&session.Changes != 0 || c.settings.Live() && flags&session.WhileLive != 0 {
 		if c.settings == nil {
 			c.settings = &session.Settings{}
 		}
@@ -193,15 +195,6 @@ func (c *client) execute(n uint64, op *sqllex.Op, sql []byte) {
 		if c.prep != nil {
 			c.prep.raw = nil
 		}
-		if op.Kind == sqllex.OpDiscardAll {
-			c.ends = ending{n, pinReason, true}
-		}
-	case sqllex.OpDiscardTemp:
-		c.ends = ending{n, pinTempTable, false}
-	case sqllex.OpCloseAll:
-		c.ends = ending{n, pinHoldCursor, false}
-	case sqllex.OpAdvisoryUnlockAll:
-		c.ends = ending{n, pinAdvisoryLock, false}
 	}
 }
 
@@ -209,6 +202,9 @@ func (c *client) execute(n uint64, op *sqllex.Op, sql []byte) {
 func (s *server) settleStatements(c *client) {
 	t := &s.tracker
 	s.held.Settle(t, s.failCode[:])
+	if st := s.held.Failed(); st != nil {
+		s.pool.known.remove(st)
+	}
 	if c == nil {
 		return
 	}
@@ -223,12 +219,6 @@ func (s *server) settleStatements(c *client) {
 	}
 	if c.settings != nil {
 		c.settings.Settle(t)
-	}
-	if e := &c.ends; e.number != 0 && t.Done() >= e.number {
-		if t.Outcome(e.number) == protocol.Executed && c.pinAt < e.number {
-			c.unpin(e.pins)
-		}
-		e.number = 0
 	}
 }
 
@@ -245,6 +235,9 @@ func (s *server) stepped(c *client, n uint64, typ byte, body []byte) {
 	if c.follow != nil {
 		c.follow.step(n, tag)
 	}
+	if string(tag) == "DISCARD ALL" && s.tracker.Sent() <= n+1 { // nothing of consequence behind it
+		s.left &= leftLibrary
+	}
 	if s.stepAt != n {
 		return
 	}
@@ -254,14 +247,5 @@ func (s *server) stepped(c *client, n uint64, typ byte, body []byte) {
 		c.catalog().Step(n)
 	case "DEALLOCATE":
 		c.catalog().Step(n)
-	}
-}
-
-// namesGone: c keeps its backend for names that exist there only, and has none any
-// more.
-func (c *client) namesGone() {
-	if c.pins&(pinSQLPrepare|pinLargeParse) != 0 && (c.prep == nil || len(c.prep.raw) == 0) {
-		c.unpin(pinSQLPrepare | pinLargeParse)
-		c.srv.left |= leftStatements
 	}
 }

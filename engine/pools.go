@@ -68,6 +68,7 @@ type pool struct {
 	resetAlways bool
 	resetQuery  string // reset_query, of which the three above were made
 	pinned      pinned
+	known       knownStatements
 	clients     atomic.Int64 // those that found it and are not gone; it rises under the registry's mutex only
 }
 

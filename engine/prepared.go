@@ -44,7 +44,8 @@ type openPortal struct {
 }
 
 const (
-	// wholeParse is the largest Parse that is kept; a larger one passes through.
+	// wholeParse is the largest Parse that is walked in place; a larger one is
+	// gathered first (client_large.go).
 	wholeParse = 48 << 10
 	// statementBytesFactor: the statements of one client may count for so many times
 	// max_client_buffer_bytes.
@@ -61,7 +62,7 @@ func (c *client) virtual() bool { return c.up.pool.mode != modeSession }
 
 // keeps tells whether a Parse of that size is kept for c.
 func (c *client) keeps(size int) bool {
-	return c.virtual() && size <= min(wholeParse, c.maxIn()) && (c.limits.MaxPreparedStatements > 0 || c.prep != nil)
+	return c.virtual() && size <= c.maxIn() && (c.limits.MaxPreparedStatements > 0 || c.prep != nil)
 }
 
 // prepares gives what c has prepared, to be written to.
@@ -257,12 +258,14 @@ func (c *client) passBind(m []byte, l *look) disposition {
 	if found.Statement == nil {
 		return c.boundTo(c.passAsIs(protocol.FrontendBind, m, l), portal, name, nil)
 	}
-	first := c.prep.catalog.FirstUse(name)
+	if c.mustSettle(name) {
+		return c.hold()
+	}
 	cp, d := c.copyOf(found.Statement)
 	if cp == nil {
 		return d
 	}
-	if cp.Since() == 0 {
+	if first := c.prep.catalog.FirstUse(name); cp.Since() == 0 {
 		c.armRetry(m, found.Statement.Flags(), first)
 	}
 	v := s.tracker.Offer(protocol.FrontendBind, false)
@@ -338,6 +341,10 @@ func (c *client) copyOf(st *statements.Statement) (cp *statements.Copy, d dispos
 	}
 	if cp != nil {
 		c.w.stats.prepared[preparedHit].inc()
+		if since == 0 && !cp.Known {
+			cp.Known = true
+			c.up.pool.known.add(st)
+		}
 		return cp, take
 	}
 	v := protocol.Hold
@@ -365,7 +372,7 @@ func (c *client) readyUnnamed(typ byte) (st *statements.Statement, d disposition
 	s := c.srv
 	found := c.catalog().Lookup(nil)
 	has, since := s.held.Unnamed()
-	if s.undecided(found.Since) || s.undecided(since) {
+	if s.undecided(found.Since) {
 		return nil, c.hold()
 	}
 	if c.unbound {
@@ -387,6 +394,9 @@ func (c *client) readyUnnamed(typ byte) (st *statements.Statement, d disposition
 	}
 	st = c.w.statements.Under(c.environment(), found.Statement)
 	if has == st {
+		if s.undecided(since) {
+			return nil, c.hold()
+		}
 		return st, take
 	}
 	v := s.tracker.Prepare()
@@ -434,12 +444,14 @@ func (c *client) passTarget(typ byte, m []byte, l *look) disposition {
 	if found.Statement == nil || c.isRaw(name) {
 		return c.passAsIs(typ, m, l)
 	}
-	first := c.prep.catalog.FirstUse(name)
+	if c.mustSettle(name) {
+		return c.hold()
+	}
 	cp, d := c.copyOf(found.Statement)
 	if cp == nil {
 		return d
 	}
-	if cp.Since() == 0 {
+	if first := c.prep.catalog.FirstUse(name); cp.Since() == 0 {
 		c.armRetry(m, 0, first)
 	}
 	v := s.tracker.Offer(typ, false)
@@ -491,6 +503,31 @@ func (c *client) evict() {
 		s.putMade(protocol.AppendClose(s.made(headMax), protocol.TargetStatement, statements.AppendName(name[:0], id)))
 		c.w.stats.prepared[preparedEvicted].inc()
 	}
+}
+
+// shedCopies closes copies that are still too many when a client's pipeline has been
+// answered. true: the server is busy with that.
+func (s *server) shedCopies() (busy bool) {
+	t := &s.tracker
+	for t.MayInject() {
+		id, ok := s.held.NextClose()
+		if !ok || t.Inject(protocol.FrontendClose) != protocol.Forward {
+			break
+		}
+		s.held.CloseSent(t.Sent())
+		var name [headMax]byte
+		s.w.answer = protocol.AppendClose(s.w.answer[:0], protocol.TargetStatement, statements.AppendName(name[:0], id))
+		s.queue(s.w.answer)
+		s.w.stats.prepared[preparedEvicted].inc()
+		busy = true
+	}
+	if busy {
+		t.Inject(protocol.FrontendSync)
+		s.groupAt = t.Sent() + 1
+		s.queue(syncMessage)
+		s.flush()
+	}
+	return busy
 }
 
 // materialise makes a name of c's exist on its server as c calls it, with this

@@ -28,7 +28,7 @@ const (
 func (s *server) recover(c *client) {
 	s.left |= leftovers(c.pins)
 	c.settings.Leave(&s.applied)
-	s.asking, s.restoring = false, false
+	s.question = askNothing
 	if s.held.Leaked() {
 		s.left |= leftStatements
 	}

@@ -120,6 +120,13 @@ func (c *client) refuseHeld(r closeReason, e *protocol.ErrorFields) {
 		return
 	}
 	c.setState(clientIdle)
+	if c.gathered() {
+		c.large = nil
+		if c.refuse(protocol.FrontendParse, e) != gone {
+			c.w.later(c)
+		}
+		return
+	}
 	var head [protocol.HeaderLen]byte
 	c.in.CopyTo(head[:])
 	typ, size, _ := protocol.PeekFrontend(head[:])

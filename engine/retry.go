@@ -24,6 +24,7 @@ const retryMax = 16 << 10
 type retry struct {
 	number uint64 // of the message whose failure is not to be seen; 0: none
 	bytes  []byte // of the group from that message on
+	told   bool   // it is a Describe, and the parameters have been told
 	failed bool   // it has failed; the ReadyForQuery of the group is awaited
 	again  bool   // the bytes are to be read once more
 }
@@ -46,7 +47,15 @@ func (c *client) armRetry(m []byte, flags sqllex.Flags, first bool) {
 	}
 	// m and what is behind it lie one after the other in the scratch.
 	k.bytes = append(append(k.bytes[:0], m...), c.w.ahead[:n]...)
-	k.number, k.failed = t.Sent()+1, false
+	k.number, k.failed, k.told = t.Sent()+1, false, false
+}
+
+// mustSettle tells whether a use of a statement by c has to wait until the groups
+// before it have ended: it is c's first, of a copy that was there before c came, and
+// only when nothing else is owed can its failure be made good.
+func (c *client) mustSettle(name []byte) bool {
+	t := &c.srv.tracker
+	return t.Done()+1 < c.srv.groupAt && c.prep.catalog.Unused(name)
 }
 
 // groupBehind gives how many bytes of p belong to the group that m begins, Sync
@@ -94,6 +103,24 @@ func (s *server) mayRetry(c *client, n uint64, code []byte) bool {
 
 func isStale(code []byte) bool {
 	return string(code) == protocol.CodeFeatureNotSupported || string(code) == protocol.CodeInvalidSQLStatementName
+}
+
+// retrying takes an answer to the message that may be sent again. false: it is not to
+// be seen.
+func (s *server) retrying(c *client, head uint64, typ byte, code []byte) (seen bool) {
+	k := &c.retry
+	switch {
+	case typ == protocol.BackendParameterDescription:
+		k.told = true
+		return true
+	case code != nil && s.mayRetry(c, head, code):
+		k.failed = true
+		c.dropParameters = k.told
+		s.w.stats.prepared[preparedStale].add(uint64(s.held.Outdated(head)))
+		return false
+	}
+	c.disarm()
+	return true
 }
 
 // sendAgain: the group that has failed has ended, and its bytes are read again,

@@ -105,6 +105,7 @@ type server struct {
 	peer     string  // address it is connected to, where that was looked up
 
 	left       leftovers // what is to be undone before anybody else is served
+	question   question  // what a query of ours asks while the client keeps the server
 	state      serverState
 	reason     closeReason
 	restSwal   bool // the rest of the present message is not for the client
@@ -115,8 +116,6 @@ type server struct {
 	torn       bool // its last client left inside a message that had been passed on in part: close it
 	doomed     bool // a cancel may still be on its way: close it when idle
 	await      bool // the client's messages wait for a batch or query of ours
-	asking     bool // which reads the client's settings back
-	restoring  bool // which gives the client its startup values back
 	fresh      bool // linked, and nothing of the client has been sent yet
 	rollbacks  uint8
 	cleaning   bool // the clean-up query is under way

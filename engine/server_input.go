@@ -101,7 +101,7 @@ func (s *server) mustSeeWhole(typ byte) bool {
 	case protocol.BackendReadyForQuery, protocol.BackendErrorResponse, protocol.BackendParameterStatus:
 		return true
 	}
-	return s.probe != nil || s.asking
+	return s.probe != nil || s.question != askNothing
 }
 
 // answer takes one message (m: all of it, or its first part when it is large)
@@ -146,14 +146,14 @@ func (s *server) answer(typ byte, m []byte, whole bool) (forward, ok bool) {
 	}
 	s.settleStatements(c)
 	if c != nil && c.retry.number == head && !a.Swallow {
-		if code != nil && s.mayRetry(c, head, code) {
-			c.retry.failed = true
-			s.w.stats.prepared[preparedStale].add(uint64(s.held.Outdated(head)))
+		if !s.retrying(c, head, typ, code) {
 			return false, true
 		}
-		c.disarm()
 	}
 	forward, ok = s.answered(typ, body, &a)
+	if typ == protocol.BackendParameterDescription && c != nil && c.dropParameters {
+		c.dropParameters, forward = false, false
+	}
 	if forward && code != nil && c != nil && whole {
 		s.w.instead = s.errorFor(c, head, body, code)
 		forward = s.w.instead == nil
@@ -165,7 +165,7 @@ func (s *server) answer(typ byte, m []byte, whole bool) (forward, ok bool) {
 func (s *server) answered(typ byte, body []byte, a *protocol.Answer) (forward, ok bool) {
 	c := s.client
 	probing := s.probe != nil && !s.applied.Pending()
-	if a.InjectedError && (s.applied.Pending() || s.cleaning || s.restoring) {
+	if a.InjectedError && (s.applied.Pending() || s.cleaning || s.question == askRestore) {
 		s.injectedFailed(body)
 		return false, s.state < serverClosing
 	}
@@ -175,8 +175,13 @@ func (s *server) answered(typ byte, body []byte, a *protocol.Answer) (forward, o
 	for range a.Syncs {
 		s.queue(syncMessage)
 	}
-	if s.asking {
-		c.settings.Answer(typ, body)
+	if a.Swallow && c != nil {
+		switch s.question {
+		case askSettings:
+			c.settings.Answer(typ, body)
+		case askPins:
+			c.pinsAnswered(typ, body)
+		}
 	}
 	if a.Ready {
 		s.endCycle(a)
@@ -191,6 +196,12 @@ func (s *server) answered(typ byte, body []byte, a *protocol.Answer) (forward, o
 		c.sendAgain()
 		return false, true
 	}
+	if c.told != nil && typ == protocol.BackendParameterStatus {
+		return false, true
+	}
+	if a.Ready && !a.Swallow && s.tracker.Owed() == 0 && s.holdsReady(c, a.Status) {
+		return false, true
+	}
 	if a.Ready && !a.Swallow && c.listensReady(a.Status, s.tracker.Owed() == 0) {
 		return false, true
 	}
@@ -200,6 +211,7 @@ func (s *server) answered(typ byte, body []byte, a *protocol.Answer) (forward, o
 	switch typ {
 	case protocol.BackendErrorResponse:
 		c.marks.Failed()
+		c.recheck = c.recheck || c.pins&pinsChecked != 0
 		if c.settings != nil {
 			c.settings.Error()
 		}
@@ -234,24 +246,32 @@ func (s *server) endCycle(a *protocol.Answer) {
 	switch {
 	case s.applied.Pending():
 		s.batchDone()
-	case a.Swallow && (s.asking || s.restoring):
-		s.asking, s.restoring = false, false
+	case a.Swallow && s.question != askNothing:
+		if c := s.client; c != nil && c.told != nil && s.question == askRestore {
+			s.w.instead = c.appendTold(s.w.answer[:0], a.Status)
+			s.w.answer = s.w.instead
+		}
+		s.question = askNothing
 		s.goOn()
 	}
 	c := s.client
-	if c == nil || a.Swallow {
+	if c == nil {
+		return
+	}
+	if c.held {
+		s.w.later(c)
+	}
+	if a.Swallow {
 		return
 	}
 	s.w.stats.queries.inc()
 	if a.Status == protocol.StatusIdle {
 		s.w.stats.transactions.inc()
+		c.localSet = false
 	}
 	c.since = now
 	if owed == 0 {
 		c.marks.Settle()
-	}
-	if c.held {
-		s.w.later(c)
 	}
 }
 
@@ -310,8 +330,7 @@ func (s *server) settleLinked() {
 		c.fatal(reasonDraining, errShutdown)
 		return
 	}
-	c.namesGone()
-	if !c.resolve(s) {
+	if !c.resolve(s) || s.tellReset(c) || s.askPins(c) || s.shedCopies() {
 		return
 	}
 	if c.pins == 0 {

@@ -48,6 +48,7 @@ type Held struct {
 	cleared    uint64 // ids up to this one are gone from the server
 	leaked     bool
 	unnamed    unnamedCopy
+	failed     *Statement
 }
 
 // Copy is a statement on a server, under a name of ours. It belongs to its Held.
@@ -59,6 +60,7 @@ type Copy struct {
 	older      *Copy  // another copy of the same statement
 	prev, next *Copy
 	forgotten  bool
+	Known      bool // a mark of the caller's
 }
 
 // Statement returns what it is a copy of.
@@ -217,6 +219,14 @@ func (h *Held) Clear(number uint64) {
 // DEALLOCATE ALL, told by Clear, mends it.
 func (h *Held) Leaked() bool { return h.leaked }
 
+// Failed returns the statement whose Parse has failed since it was asked last, or
+// nil.
+func (h *Held) Failed() *Statement {
+	st := h.failed
+	h.failed = nil
+	return st
+}
+
 // Unnamed returns the server's unnamed statement as a message sent now finds it;
 // nil: none, or it is not known. since is as with Find.
 func (h *Held) Unnamed() (s *Statement, since uint64) {
@@ -276,6 +286,9 @@ func (h *Held) settle(o protocol.Outcome, code []byte) heldKind {
 	switch op.kind {
 	case heldParse:
 		op.copy.parseAt = 0
+		if o == protocol.Failed {
+			h.failed = op.copy.statement
+		}
 		if o != protocol.Executed && !op.copy.forgotten {
 			h.forget(op.copy)
 		}

@@ -5,6 +5,9 @@ import (
 	"strconv"
 )
 
+// Prefix is how the names of all copies of this process begin.
+func Prefix() string { return prefix }
+
 // Outdated drops the copies that the message of this number, and those behind it,
 // were sent to use: its use has failed in a way that may be the copy's fault
 // (0A000 after a change of its tables, 26000 after something on the server took it
@@ -66,6 +69,12 @@ func (c *Catalog) NameOf(s *Statement) (name []byte, ok bool) {
 // sameText tells whether two statements differ in their environment at most.
 func (s *Statement) sameText(t *Statement) bool {
 	return s == t || s != nil && t != nil && s.hash == t.hash && bytes.Equal(s.body, t.body)
+}
+
+// Unused tells whether a name's statement has not been used since its Parse.
+func (c *Catalog) Unused(text []byte) bool {
+	n := c.find(text)
+	return n != nil && !n.used
 }
 
 // FirstUse tells whether a name's statement is about to be used for the first time

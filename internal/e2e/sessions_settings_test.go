@@ -52,19 +52,41 @@ func TestSettingsFollowTheClient(t *testing.T) {
 	})
 }
 
-// TestSettingsSetConfig: a query that sets does it for the client as well.
+// TestSettingsSetConfig: a query that sets does it for the client as well, and for nobody else.
 func TestSettingsSetConfig(t *testing.T) {
 	play(t, staging{setup: settingRoles}, func(s *stage) {
 		a, b := s.client(), s.client()
+		s.spread()
 		for _, sql := range []string{
 			"SELECT set_config('application_name', 'set', false)", "SELECT set_config('TimeZone', 'Asia/Tokyo', false)",
 			"SELECT pg_catalog.set_config('search_path', '', false)", "SELECT set_config('work_mem', '7MB', false)",
-			"SELECT set_config('work_mem', '8MB', true)", "DO $$ BEGIN PERFORM set_config('statement_timeout', '5s', false); END $$",
-			"UPDATE pg_settings SET setting = '9MB' WHERE name = 'work_mem'",
+			"SELECT set_config('work_mem', '8MB', true)", "SELECT set_config(name, '5s', false) FROM pg_settings WHERE name = 'statement_timeout'",
+			"BEGIN; SELECT set_config('work_mem', '9MB', false); ROLLBACK", "SELECT set_config('work_mem', '9MB', false), 1/0",
 		} {
 			a.query(sql)
-			a.query(everything)
-			b.query(everything)
+			for range 3 {
+				b.query(everything)
+				a.query(everything)
+			}
+		}
+	})
+}
+
+// TestSettingsInCode: what a DO block has set reaches nobody else.
+func TestSettingsInCode(t *testing.T) {
+	play(t, staging{setup: settingRoles}, func(s *stage) {
+		a, b := s.client(), s.client()
+		s.spread()
+		a.quiet = true
+		for _, sql := range []string{
+			"DO $$ BEGIN PERFORM set_config('statement_timeout', '5s', false); END $$",
+			"DO $$ BEGIN EXECUTE 'SET work_mem = ''7MB'''; SET search_path = 'x'; END $$",
+			"DO 'BEGIN EXECUTE ''SET ROLE tenant''; END'",
+		} {
+			a.exec(sql)
+			for range 3 {
+				b.query(everything)
+			}
 		}
 	})
 }
@@ -120,7 +142,7 @@ func TestSettingsTakenBack(t *testing.T) {
 		look()
 		a.fails("22023", "SET work_mem = 'much'")
 		look()
-		a.fails("42704", "SET ROLE nobody_here")
+		a.fails("22023", "SET ROLE nobody_here")
 		look()
 		a.send(pgwire.Query("SET work_mem = '6MB'"), pgwire.Query("SELECT 1/0"), pgwire.Query("SET statement_timeout = 8"))
 		a.read('Z', 3)

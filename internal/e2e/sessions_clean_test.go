@@ -163,28 +163,27 @@ func TestST12SessionAndTransactionPools(t *testing.T) {
 func TestResetQueryDiscard(t *testing.T) {
 	onlyKinetic(t)
 	for _, query := range []string{"discard", "RESET ALL; SELECT pg_advisory_unlock_all()"} {
-		s := staging{size: 1, flags: []string{"--capacity.reset-query=" + query}}.raise(t, pgtest.Shared(t), "transaction", 1)
-		s.pg.Exec(t, `CREATE OR REPLACE FUNCTION hidden_set() RETURNS void LANGUAGE plpgsql AS 'BEGIN PERFORM set_config(''work_mem'', ''9MB'', false); PERFORM pg_advisory_lock(6); END'`)
-		for range 3 {
-			c := login(t, s.p)
-			ask(t, c, "SELECT hidden_set()")
-			c.Close()
-			s.probeOne(query)
-		}
-		s.probe()
+		t.Run(query, func(t *testing.T) { hiddenState(t, "--capacity.reset-query="+query) })
 	}
+}
+
+// hiddenState leaves what no message and no text shows; with the flag the next client does not find it.
+func hiddenState(t *testing.T, flag string) {
+	t.Helper()
+	s := staging{size: 1, flags: []string{flag}}.raise(t, pgtest.Shared(t), "transaction", 1)
+	s.pg.Exec(t, `CREATE OR REPLACE FUNCTION hidden_state() RETURNS void LANGUAGE plpgsql AS
+		'BEGIN PERFORM set_config(''work_mem'', ''9MB'', false); PERFORM pg_advisory_lock(6); END'`)
+	for range 3 {
+		c := login(t, s.p)
+		ask(t, c, "SELECT hidden_state()")
+		c.Close()
+		s.probeOne(flag)
+	}
+	s.probe()
 }
 
 // TestResetCheck finds what the wire cannot show.
 func TestResetCheck(t *testing.T) {
 	onlyKinetic(t)
-	s := staging{size: 1, flags: []string{"--capacity.reset-check=true"}}.raise(t, pgtest.Shared(t), "transaction", 1)
-	s.pg.Exec(t, `CREATE OR REPLACE FUNCTION hidden_set() RETURNS void LANGUAGE plpgsql AS 'BEGIN PERFORM set_config(''work_mem'', ''9MB'', false); PERFORM pg_advisory_lock(6); END'`)
-	for range 3 {
-		c := login(t, s.p)
-		ask(t, c, "SELECT hidden_set()")
-		c.Close()
-		s.probeOne("a function that sets and locks")
-	}
-	s.probe()
+	hiddenState(t, "--capacity.reset-check=true")
 }

@@ -8,10 +8,11 @@ import (
 )
 
 // everything is what the tests of settings look at after each step: reported and unreported parameters, one that an
-// extension would define, the role and the session's user.
+// extension would define (PostgreSQL itself cannot forget that such a one was ever set: what is left is empty), the role and
+// the session's user.
 const everything = `SELECT concat_ws('|', current_setting('search_path'), current_setting('TimeZone'), current_setting('DateStyle'),
 	current_setting('work_mem'), current_setting('statement_timeout'), current_setting('application_name'), current_setting('IntervalStyle'),
-	current_setting('app.tenant', true), current_user, session_user, current_setting('role'), current_setting('default_transaction_read_only'),
+	coalesce(current_setting('app.tenant', true), ''), current_user, session_user, current_setting('role'), current_setting('default_transaction_read_only'),
 	current_setting('standard_conforming_strings'), current_setting('extra_float_digits'), current_setting('client_min_messages'))`
 
 var settingRoles = []string{`DO $$ BEGIN

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -274,7 +275,7 @@ func (s *stage) probe() {
 	clean := ask(t, direct, leftovers)
 	direct.Close()
 	if s.p.Target == pooler.Kinetic {
-		until(t, 5*time.Second, "no more sessions than the pool's size", func() bool { return s.pg.Backends(t) <= s.size })
+		until(t, 5*time.Second, "no more sessions than the pool's size", func() bool { return s.sessions() <= s.size })
 	}
 	c := pgwire.Login(t, "tcp", s.address, startup(nil)...)
 	for i := range 200 {
@@ -296,6 +297,17 @@ func (s *stage) probe() {
 		h.release()
 		h.c.Close()
 	}
+}
+
+// sessions is the number of PostgreSQL's sessions, without the one that listens for the clients of a pool.
+func (s *stage) sessions() int {
+	s.t.Helper()
+	listening := s.pg.Value(s.t, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND application_name ~ 'listen'")
+	n, err := strconv.Atoi(listening)
+	if err != nil || n > 1 {
+		s.t.Fatalf("%s sessions listen for one pool, %v", listening, err)
+	}
+	return s.pg.Backends(s.t) - n
 }
 
 // row is the first row of the messages, its values joined.

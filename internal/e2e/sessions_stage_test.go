@@ -423,17 +423,6 @@ func (a *actor) exec(sql string) {
 	}
 }
 
-// aside is the first row of a query that is no part of the transcript.
-func (a *actor) aside(sql string) string {
-	a.s.t.Helper()
-	rows, err := a.c.Exec(sql)
-	if err != nil || len(rows) == 0 {
-		a.s.t.Errorf("%s: got %v, %v", sql, rows, err)
-		return ""
-	}
-	return strings.Join(rows[0], "|")
-}
-
 // want runs a query whose first row must be that.
 func (a *actor) want(want, sql string) {
 	a.s.t.Helper()

@@ -7,9 +7,11 @@ type Capacity struct {
 	MaxRouteWaiters          int    `koanf:"max_route_waiters"`
 	MaxCheckoutWaiters       int    `koanf:"max_checkout_waiters"` // of the process; no override
 	PoolMaxSize              int    `koanf:"pool_max_size"`
-	MaxBackends              int    `koanf:"max_backends"`         // per host; see Effective
-	PoolIdleTimeoutMs        int    `koanf:"pool_idle_timeout_ms"` // 0: never
-	PoolMaxLifetimeMs        int    `koanf:"pool_max_lifetime_ms"` // 0: never
+	MaxPinned                int    `koanf:"max_pinned"`              // see Pinnable
+	MaxPreparedStatements    int    `koanf:"max_prepared_statements"` // per backend; 0: not tracked
+	MaxBackends              int    `koanf:"max_backends"`            // per host; see Effective
+	PoolIdleTimeoutMs        int    `koanf:"pool_idle_timeout_ms"`    // 0: never
+	PoolMaxLifetimeMs        int    `koanf:"pool_max_lifetime_ms"`    // 0: never
 	ConnectTimeoutMs         int    `koanf:"connect_timeout_ms"`
 	CheckoutTimeoutMs        int    `koanf:"checkout_timeout_ms"`
 	PauseTimeoutMs           int    `koanf:"pause_timeout_ms"`
@@ -17,6 +19,7 @@ type Capacity struct {
 	TransactionTimeoutMs     int    `koanf:"transaction_timeout_ms"`      // 0: off
 	IdleClientTimeoutMs      int    `koanf:"idle_client_timeout_ms"`      // 0: off
 	IdleTransactionTimeoutMs int    `koanf:"idle_transaction_timeout_ms"` // 0: off
+	IdlePinTimeoutMs         int    `koanf:"idle_pin_timeout_ms"`         // 0: off
 	ClientWriteTimeoutMs     int    `koanf:"client_write_timeout_ms"`
 	ClientStallTimeoutMs     int    `koanf:"client_stall_timeout_ms"`
 	RecoveryTimeoutMs        int    `koanf:"recovery_timeout_ms"`
@@ -26,12 +29,25 @@ type Capacity struct {
 	ResetQuery               string `koanf:"reset_query"`         // ResetSmart, ResetDiscard, or SQL
 }
 
+// MaxPinnedHalf as max_pinned means half of the pool.
+const MaxPinnedHalf = -1
+
+// Pinnable returns how many backends of a pool clients may pin outside a transaction.
+func (c *Capacity) Pinnable() int {
+	if c.MaxPinned == MaxPinnedHalf {
+		return max(c.PoolMaxSize/2, 1)
+	}
+	return c.MaxPinned
+}
+
 // Limits is the part of Capacity that a database or a user may override. A nil field was not set there. The field names
 // are Capacity's; a test compares the two.
 type Limits struct {
 	MaxRouteInFlight         *int    `koanf:"max_route_in_flight"`
 	MaxRouteWaiters          *int    `koanf:"max_route_waiters"`
 	PoolMaxSize              *int    `koanf:"pool_max_size"`
+	MaxPinned                *int    `koanf:"max_pinned"`
+	MaxPreparedStatements    *int    `koanf:"max_prepared_statements"`
 	MaxBackends              *int    `koanf:"max_backends"` // a cap over all pools of the entry, not an override
 	PoolIdleTimeoutMs        *int    `koanf:"pool_idle_timeout_ms"`
 	PoolMaxLifetimeMs        *int    `koanf:"pool_max_lifetime_ms"`
@@ -42,6 +58,7 @@ type Limits struct {
 	TransactionTimeoutMs     *int    `koanf:"transaction_timeout_ms"`
 	IdleClientTimeoutMs      *int    `koanf:"idle_client_timeout_ms"`
 	IdleTransactionTimeoutMs *int    `koanf:"idle_transaction_timeout_ms"`
+	IdlePinTimeoutMs         *int    `koanf:"idle_pin_timeout_ms"`
 	ClientWriteTimeoutMs     *int    `koanf:"client_write_timeout_ms"`
 	ClientStallTimeoutMs     *int    `koanf:"client_stall_timeout_ms"`
 	RecoveryTimeoutMs        *int    `koanf:"recovery_timeout_ms"`
@@ -56,11 +73,13 @@ type Limits struct {
 type RouteLimits struct {
 	MaxRouteInFlight         *int    `koanf:"max_route_in_flight"`
 	MaxRouteWaiters          *int    `koanf:"max_route_waiters"`
+	MaxPinned                *int    `koanf:"max_pinned"`
 	CheckoutTimeoutMs        *int    `koanf:"checkout_timeout_ms"`
 	QueryTimeoutMs           *int    `koanf:"query_timeout_ms"`
 	TransactionTimeoutMs     *int    `koanf:"transaction_timeout_ms"`
 	IdleClientTimeoutMs      *int    `koanf:"idle_client_timeout_ms"`
 	IdleTransactionTimeoutMs *int    `koanf:"idle_transaction_timeout_ms"`
+	IdlePinTimeoutMs         *int    `koanf:"idle_pin_timeout_ms"`
 	ClientWriteTimeoutMs     *int    `koanf:"client_write_timeout_ms"`
 	ClientStallTimeoutMs     *int    `koanf:"client_stall_timeout_ms"`
 	OverloadErrorCode        *string `koanf:"overload_error_code"`
@@ -88,6 +107,8 @@ func (l *Limits) apply(c *Capacity) {
 	override(&c.MaxRouteInFlight, l.MaxRouteInFlight)
 	override(&c.MaxRouteWaiters, l.MaxRouteWaiters)
 	override(&c.PoolMaxSize, l.PoolMaxSize)
+	override(&c.MaxPinned, l.MaxPinned)
+	override(&c.MaxPreparedStatements, l.MaxPreparedStatements)
 	override(&c.PoolIdleTimeoutMs, l.PoolIdleTimeoutMs)
 	override(&c.PoolMaxLifetimeMs, l.PoolMaxLifetimeMs)
 	override(&c.ConnectTimeoutMs, l.ConnectTimeoutMs)
@@ -97,6 +118,7 @@ func (l *Limits) apply(c *Capacity) {
 	override(&c.TransactionTimeoutMs, l.TransactionTimeoutMs)
 	override(&c.IdleClientTimeoutMs, l.IdleClientTimeoutMs)
 	override(&c.IdleTransactionTimeoutMs, l.IdleTransactionTimeoutMs)
+	override(&c.IdlePinTimeoutMs, l.IdlePinTimeoutMs)
 	override(&c.ClientWriteTimeoutMs, l.ClientWriteTimeoutMs)
 	override(&c.ClientStallTimeoutMs, l.ClientStallTimeoutMs)
 	override(&c.RecoveryTimeoutMs, l.RecoveryTimeoutMs)
@@ -110,11 +132,13 @@ func (l *Limits) apply(c *Capacity) {
 func (l *RouteLimits) apply(c *Capacity) {
 	override(&c.MaxRouteInFlight, l.MaxRouteInFlight)
 	override(&c.MaxRouteWaiters, l.MaxRouteWaiters)
+	override(&c.MaxPinned, l.MaxPinned)
 	override(&c.CheckoutTimeoutMs, l.CheckoutTimeoutMs)
 	override(&c.QueryTimeoutMs, l.QueryTimeoutMs)
 	override(&c.TransactionTimeoutMs, l.TransactionTimeoutMs)
 	override(&c.IdleClientTimeoutMs, l.IdleClientTimeoutMs)
 	override(&c.IdleTransactionTimeoutMs, l.IdleTransactionTimeoutMs)
+	override(&c.IdlePinTimeoutMs, l.IdlePinTimeoutMs)
 	override(&c.ClientWriteTimeoutMs, l.ClientWriteTimeoutMs)
 	override(&c.ClientStallTimeoutMs, l.ClientStallTimeoutMs)
 	override(&c.OverloadErrorCode, l.OverloadErrorCode)

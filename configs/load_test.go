@@ -61,7 +61,7 @@ func TestDefaults(t *testing.T) {
 	c := Default()
 	want := Capacity{
 		MaxRouteInFlight: 100, MaxRouteWaiters: 1000, MaxCheckoutWaiters: 10000, PoolMaxSize: 20, MaxBackends: 90,
-		PoolIdleTimeoutMs: 600000, PoolMaxLifetimeMs: 3600000, ConnectTimeoutMs: 3000, CheckoutTimeoutMs: 5000, PauseTimeoutMs: 60000,
+		MaxPinned: MaxPinnedHalf, MaxPreparedStatements: 500, PoolIdleTimeoutMs: 600000, PoolMaxLifetimeMs: 3600000, ConnectTimeoutMs: 3000, CheckoutTimeoutMs: 5000, PauseTimeoutMs: 60000,
 		IdleTransactionTimeoutMs: 60000, ClientWriteTimeoutMs: 30000, ClientStallTimeoutMs: 30000, RecoveryTimeoutMs: 5000,
 		MaxClientBufferBytes: 1048576, MaxBackendBufferBytes: 1048576, OverloadErrorCode: "53300", ResetQuery: "smart",
 	}

@@ -32,6 +32,14 @@ var capacityOptions = []Option{
 		Doc: "Backends of one pool; `max_backends` bounds them too",
 	},
 	{
+		Section: sectionCapacity, Key: "max_pinned", Kind: KindInt, Default: MaxPinnedHalf, Min: MaxPinnedHalf, Max: maxPlaces, Scope: allScopes,
+		Doc: "Backends of one pool that clients may keep outside a transaction (a temporary table, an advisory lock, …). A statement that would pin one more is refused. -1: half of `pool_max_size`, at least 1",
+	},
+	{
+		Section: sectionCapacity, Key: "max_prepared_statements", Kind: KindInt, Default: 500, Min: 0, Max: 100000, Scope: pooledScopes,
+		Doc: "Prepared statements kept on one backend for the clients that share it; the one unused for longest is closed first. 0: they are not tracked, and a client that prepares one by name keeps its backend",
+	},
+	{
 		Section: sectionCapacity, Key: "max_backends", Kind: KindInt, Default: 90, Min: 1, Max: maxPermits, Scope: pooledScopes,
 		Doc: "Backends per PostgreSQL host, all pools together. In a database or user entry: backends of all its pools together, beside the host's bound",
 	},
@@ -70,6 +78,10 @@ var capacityOptions = []Option{
 	{
 		Section: sectionCapacity, Key: "idle_transaction_timeout_ms", Kind: KindInt, Default: 60000, Min: 0, Max: maxMs, Scope: allScopes,
 		Doc: "Longest time that a client inside a transaction sends nothing; then FATAL 25P03. 0: off",
+	},
+	{
+		Section: sectionCapacity, Key: "idle_pin_timeout_ms", Kind: KindInt, Default: 0, Min: 0, Max: maxMs, Scope: allScopes,
+		Doc: "Longest time that a client outside a transaction sends nothing while it keeps a backend for another reason (a temporary table, an advisory lock, …); then FATAL 57P05. 0: off",
 	},
 	{
 		Section: sectionCapacity, Key: "client_write_timeout_ms", Kind: KindInt, Default: 30000, Min: 1, Max: maxMs, Scope: allScopes,

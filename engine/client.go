@@ -72,14 +72,6 @@ var clientEdges = [clientStates]uint16{
 	clientClosing:   1 << clientGone,
 }
 
-// pin reasons of a client, a bit each.
-type pinSet uint8
-
-const (
-	pinSession pinSet = 1 << iota // session_state: until sessions are virtual
-	pinSticky                     // session mode: held until the client leaves
-)
-
 type client struct {
 	sock   reactor.Socket
 	in     reactor.Chain
@@ -95,11 +87,13 @@ type client struct {
 	prof   *session.Profile
 	first  *session.Profile // as it was at login
 	asks   session.Request  // what the present request does to prof
+	prep   *prepared        // nil before its first Parse
 	judge  *session.Judge   // only until logged in
 	scan   *streamScanner   // only while a large Query or Parse passes through
 
-	choices    []choice // by class, of the present generation
-	generation uint32   // of the settings that choices were made under
+	listens    *clientListens // nil while it does not LISTEN
+	choices    []choice       // by class, of the present generation
+	generation uint32         // of the settings that choices were made under
 
 	rest       int64 // bytes of a large message that are still to come
 	since      int64 // when the present state or the present silence began
@@ -109,7 +103,11 @@ type client struct {
 	loginFault error // what the probes of the login ran into
 	secret     cancelSecret
 	marks      protocol.CopyMarks
-	index      int32 // in worker.all
+	later      laterAnswers
+	due        dueAnswers
+	ends       ending
+	pinAt      uint64 // number of the last message that may have pinned
+	index      int32  // in worker.all
 	slot       uint16
 	gen        uint8
 	state      clientState

@@ -11,6 +11,7 @@ package engine
 import (
 	"bytes"
 
+	"pgkinetic/engine/statements"
 	"pgkinetic/protocol"
 	"pgkinetic/protocol/sqllex"
 )
@@ -24,6 +25,8 @@ const (
 	drop                         // it has been answered, or needs no answer
 	stop                         // not now: it stays held
 	leave                        // it is a Terminate: what came before it goes out, then the client leaves
+	sent                         // it has been put, in another form
+	sentFlush                    // so it has, and a Flush of ours is to follow
 	exclude                      // statement mode excludes it: as leave, with c.w.refusal
 	gone                         // the client was closed; nothing before it was taken
 )
@@ -32,11 +35,17 @@ func indexNUL(p []byte) int { return bytes.IndexByte(p, 0) }
 
 // consume walks p, which starts at a message boundary or inside the rest of a
 // large message, and returns how many bytes it has dealt with. p is valid only
-// during the call.
+// during the call: what was passed on has been pushed when it returns.
 func (c *client) consume(p []byte) int {
 	if c.state == clientStartup {
 		return c.consumeStartup(p)
 	}
+	used := c.walk(p)
+	c.w.pushServer()
+	return used
+}
+
+func (c *client) walk(p []byte) int {
 	i, run := 0, 0
 	for i < len(p) {
 		if c.rest > 0 {
@@ -54,14 +63,28 @@ func (c *client) consume(p []byte) int {
 			return i
 		}
 		n := min(size, len(p)-i)
-		if n < size && (size <= protocol.SmallMessage || c.state == clientIdle && n < protocol.SmallMessage) {
+		if n < size && (size <= protocol.SmallMessage || c.state == clientIdle && n < protocol.SmallMessage ||
+			typ == protocol.FrontendParse && c.keeps(size)) {
 			break // a request asks for admission when so much is here, whatever the network has cut
 		}
-		c.w.ahead = p[i+n:]
-		switch c.dispose(typ, p[i:i+n], size) {
+		c.w.ahead, c.w.run = p[i+n:], p[run:i]
+		d := c.dispose(typ, p[i:i+n], size)
+		if c.w.run == nil { // it has been put, and something behind it
+			run = i
+		}
+		switch d {
 		case take:
 			i += n
 			c.rest, c.restDrop = int64(size-n), false
+		case sent, sentFlush:
+			i += n
+			run = i
+			c.rest, c.restDrop = int64(size-n), false
+			if d == sentFlush && c.rest > 0 {
+				c.flushDue = true
+			} else if d == sentFlush {
+				c.forward(flushMessage)
+			}
 		case takeFlush:
 			i += n
 			c.rest, c.restDrop = int64(size-n), false
@@ -70,7 +93,7 @@ func (c *client) consume(p []byte) int {
 			} else {
 				c.forward(p[run:i])
 				run = i
-				c.srv.appendFlush()
+				c.forward(flushMessage)
 			}
 		case drop:
 			c.forward(p[run:i])
@@ -116,7 +139,7 @@ func (c *client) passRest(p []byte, i, run, n int) (int, int) {
 		c.flushDue = false
 		c.forward(p[run:i])
 		run = i
-		c.srv.appendFlush()
+		c.forward(flushMessage)
 	}
 	if c.scan != nil {
 		flags := c.scan.lex.End().Flags
@@ -128,7 +151,7 @@ func (c *client) passRest(p []byte, i, run, n int) (int, int) {
 
 func (c *client) forward(p []byte) {
 	if len(p) > 0 && c.srv != nil {
-		c.srv.send(p)
+		c.srv.put(p)
 	}
 }
 
@@ -202,25 +225,39 @@ func (c *client) offer(typ byte, m []byte, size int) disposition {
 // pass gives a message that inspect has seen to the backend, as far as the
 // tracker allows.
 func (c *client) pass(typ byte, m []byte, l *look) disposition {
-	s := c.srv
-	t := &s.tracker
-	if c.strange {
-		c.dropStranger(typ, l)
+	switch typ {
+	case protocol.FrontendQuery:
+		return c.passQuery(m, l)
+	case protocol.FrontendExecute:
+		return c.passExecute(m, l)
 	}
-	v := t.Offer(typ, l.mayCopy)
-	switch v {
-	case protocol.Hold, protocol.Full:
-		c.scan = nil
-		c.held = true
-		return stop
-	case protocol.Drop:
-		c.scan = nil
-		return drop
+	if c.virtual() {
+		switch typ {
+		case protocol.FrontendParse:
+			return c.passParse(m, l)
+		case protocol.FrontendBind:
+			return c.passBind(m, l)
+		case protocol.FrontendDescribe, protocol.FrontendClose:
+			return c.passTarget(typ, m, l)
+		}
+	}
+	return c.passAsIs(typ, m, l)
+}
+
+// passAsIs passes on a message as the client has sent it.
+func (c *client) passAsIs(typ byte, m []byte, l *look) disposition {
+	s := c.srv
+	v := s.tracker.Offer(typ, l.mayCopy)
+	if v != protocol.Forward && v != protocol.ForwardFlush {
+		return c.notSent(v)
+	}
+	if typ == protocol.FrontendSync || typ == protocol.FrontendQuery || typ == protocol.FrontendFunctionCall {
+		s.groupAt = s.tracker.Sent() + 1
 	}
 	c.note(typ, m, l)
-	s.fresh = false
-	if s.cycleAt == 0 {
-		s.beginCycle(c.w.now())
+	c.sentOne()
+	if typ == protocol.FrontendFlush && s.tracker.Owed() == 0 {
+		c.putDue()
 	}
 	if v == protocol.ForwardFlush {
 		return takeFlush
@@ -228,18 +265,37 @@ func (c *client) pass(typ byte, m []byte, l *look) disposition {
 	return take
 }
 
-// dropStranger: the unnamed statement on a backend that c has just been given may
-// be another client's. A Close of it goes before c's first message, unless that
-// replaces it anyway: nothing of c precedes it, so no error can make PostgreSQL
-// skip the Close.
-func (c *client) dropStranger(typ byte, l *look) {
-	c.strange = false
-	if typ == protocol.FrontendQuery || typ == protocol.FrontendParse && !l.named {
-		return
+// notSent is what becomes of a message that the tracker does not let pass.
+func (c *client) notSent(v protocol.Verdict) disposition {
+	if v == protocol.Drop {
+		c.scan = nil
+		return drop
 	}
-	if t := &c.srv.tracker; t.MayInject() && t.Inject(protocol.FrontendClose) == protocol.Forward {
-		c.srv.send(closeUnnamed)
+	return c.hold()
+}
+
+// sentAs is what becomes of a message that was put in another form.
+func sentAs(v protocol.Verdict) disposition {
+	if v == protocol.ForwardFlush {
+		return sentFlush
 	}
+	return sent
+}
+
+// sentOne: something of the client's is on its way.
+func (c *client) sentOne() {
+	s := c.srv
+	s.fresh = false
+	if s.cycleAt == 0 {
+		s.beginCycle(c.w.now())
+	}
+}
+
+// putRun puts what is to be forwarded before the message in hand, so that something
+// may follow it.
+func (c *client) putRun() {
+	c.forward(c.w.run)
+	c.w.run = nil
 }
 
 // mustYield: a further Sync group must wait for the answers before it, because
@@ -251,6 +307,9 @@ func (c *client) mustYield(t *protocol.Tracker) bool {
 
 // look is what a message shows about itself.
 type look struct {
+	sql     []byte                // the text of a whole Query
+	stmt    *statements.Statement // of a Parse that is kept
+	size    int                   // of the whole message
 	flags   sqllex.Flags
 	class   sqllex.Class
 	refused *protocol.ErrorFields
@@ -264,17 +323,24 @@ type look struct {
 func (c *client) inspect(typ byte, m []byte, size int) (l look) {
 	body := m[protocol.HeaderLen:]
 	whole := len(m) == size
+	l.size = size
 	switch typ {
 	case protocol.FrontendQuery:
 		if whole {
-			l.text(body[:max(len(body)-1, 0)])
+			l.sql = body[:max(len(body)-1, 0)]
+			l.text(l.sql)
 		} else {
 			l.part(c.startScan(body, 0))
 		}
 	case protocol.FrontendParse:
 		name, sql, ok := protocol.ParseMessage(body)
 		l.named = !ok || len(name) > 0
-		if whole && ok {
+		if whole && ok && c.keeps(size) {
+			l.stmt = c.w.statements.Statement(c.environment(), body[len(name)+1:])
+		}
+		if l.stmt != nil {
+			l.lexed(l.stmt.Lexed())
+		} else if whole && ok {
 			l.text(sql)
 		} else {
 			l.part(c.startScan(body, 1))
@@ -292,7 +358,10 @@ func (c *client) inspect(typ byte, m []byte, size int) (l look) {
 
 // text notes what a whole statement text shows.
 func (l *look) text(sql []byte) {
-	r := sqllex.Scan(sql)
+	l.lexed(sqllex.Scan(sql))
+}
+
+func (l *look) lexed(r sqllex.Result) {
 	l.flags, l.class = r.Flags, r.Class
 	l.mayCopy = r.Flags&sqllex.CopyFromStdin != 0
 }
@@ -315,8 +384,8 @@ func (c *client) startScan(body []byte, skip int) *streamScanner {
 const sessionFlags = sqllex.SetSession | sqllex.Listen | sqllex.Prepare | sqllex.Execute | sqllex.WithHold |
 	sqllex.TempTable | sqllex.AdvisoryLock | sqllex.Load
 
-// note keeps what a forwarded message means for pins and COPY marks; m may be
-// the first part of a large message.
+// note keeps what a message that is forwarded as it is means for pins and COPY
+// marks; m may be the first part of a large message.
 func (c *client) note(typ byte, m []byte, l *look) {
 	body := m[protocol.HeaderLen:]
 	switch typ {
@@ -324,54 +393,44 @@ func (c *client) note(typ byte, m []byte, l *look) {
 		if c.unbound {
 			c.unbound = false
 			if c.up.pool.mode != modeStatement { // there it ends with its group
-				c.pin(pinSession)
+				c.pin(pinLargeParse)
 			}
 		}
 	case protocol.FrontendParse:
 		name, _, _ := protocol.ParseMessage(body)
 		c.marks.Parse(name, l.mayCopy)
-		if l.named {
-			c.pin(pinSession)
-		} else {
-			c.unbound = true
+		if l.stmt == nil {
+			c.notePins(l.flags)
 		}
-	case protocol.FrontendBind:
-		portal, stmt, _ := protocol.BindNames(body)
-		if len(stmt) == 0 {
-			c.unbound = false
+	case protocol.FrontendBind, protocol.FrontendClose:
+		if c.virtual() {
+			return
 		}
-		c.marks.Bind(portal, stmt)
-	case protocol.FrontendClose:
+		if typ == protocol.FrontendBind {
+			portal, stmt, _ := protocol.BindNames(body)
+			c.marks.Bind(portal, stmt)
+			return
+		}
 		kind, name, _ := protocol.CloseTarget(body)
 		c.marks.Close(kind, name)
-	}
-	if l.flags != 0 {
-		c.notePins(l.flags)
 	}
 }
 
 func (c *client) notePins(flags sqllex.Flags) {
-	c.asks.Seen |= flags
-	c.srv.applied.Note(c.srv.params, flags)
-	if flags&sessionFlags != 0 {
-		c.pin(pinSession)
-	}
-	if flags&sqllex.Discard != 0 {
-		c.srv.dirty = true // it took the settings of this client away with everything else
-	}
-}
-
-func (c *client) pin(p pinSet) {
-	if c.up.pool.mode == modeStatement { // a text too large to be refused before it was sent
-		if c.srv != nil {
-			c.srv.dirty = true
-		}
+	if flags == 0 {
 		return
 	}
-	if c.pins&p == 0 {
-		c.pins |= p
-		if p == pinSession {
-			c.w.stats.pins.inc()
-		}
+	c.asks.Seen |= flags
+	c.srv.applied.Note(c.srv.params, flags)
+	p := pinsOf(flags)
+	if flags&(sqllex.SetSession|sqllex.Listen) != 0 {
+		p |= pinUnknown
+	}
+	c.pin(p)
+	if flags&sqllex.Load != 0 {
+		c.srv.left |= leftLibrary
+	}
+	if flags&sqllex.Discard != 0 {
+		c.srv.left |= leftUnknown // it took the settings of this client away with everything else
 	}
 }

@@ -88,6 +88,7 @@ func (c *client) askBackend(s *server) {
 	for range c.judge.Probes() {
 		s.tracker.Inject(protocol.FrontendQuery)
 	}
+	s.held.Query(s.tracker.Sent())
 	s.probe = c.judge
 	s.queue(c.judge.AppendProbes(nil))
 	s.flush()

@@ -17,22 +17,28 @@ const localAnswerMax = 2048
 // failed write marks the client: the caller's walk ends normally and settle or
 // the next event closes it.
 func (c *client) send(p []byte) {
+	c.putDue()
+	c.push()
+	c.write([][]byte{p})
+}
+
+func (c *client) write(pieces [][]byte) {
+	taken := 0
 	if c.out.Len() == 0 {
-		n, err := c.sock.Write(p)
-		if err != nil && err != errAgain {
+		var err error
+		if taken, err = writeGathered(&c.sock, pieces); err != nil {
 			c.failWrite()
 			return
 		}
-		if n == len(p) {
+		if taken == total(pieces) {
 			return
 		}
-		p = p[n:]
 		c.drainAt, c.drained = c.w.now(), 0
 		c.sock.WantWrite(true)
 		c.armTimer()
 	}
 	if c.reason == reasonNone {
-		c.out.Append(c.w.loop, p)
+		appendFrom(c.w, &c.out, pieces, taken)
 	}
 }
 
@@ -149,9 +155,11 @@ func (c *client) close(r closeReason) {
 // part separates the client from whatever it holds: its backend goes to
 // recovery, its place in a queue is given up.
 func (c *client) part() {
+	c.push()
 	if s := c.srv; s != nil {
 		s.recover(c)
 	}
+	c.unpin(pinReason)
 	if c.waiter != nil {
 		o := admission.Disconnected
 		if c.reason == reasonDraining {
@@ -223,6 +231,7 @@ func (c *client) vanish() {
 	w.loop.Wheel().Cancel(&c.timer)
 	c.in.Release(w.loop)
 	c.out.Release(w.loop)
+	c.unlistenAll()
 	c.sock.Close()
 	w.forget(c)
 }

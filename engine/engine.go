@@ -14,6 +14,7 @@
 //	views*.go explain.go  what is to be seen of admission
 //	recovery.go     a client left while its backend was busy
 //	cancel.go       CancelRequest
+//	listen*.go      LISTEN and NOTIFY
 //	timeouts.go     every clock
 //	drain.go        the graceful stop
 //	pools.go host.go  what clients share
@@ -34,19 +35,22 @@ import (
 	"pgkinetic/admission"
 	"pgkinetic/configs"
 	"pgkinetic/engine/reactor"
+	"pgkinetic/engine/statements"
 )
 
 // Engine is one running pooler.
 type Engine struct {
-	cfg      *configs.Config // as at the start: what cannot change while it runs
-	settings atomic.Pointer[settings]
-	log      *slog.Logger
-	adm      *admission.Controller
-	workers  []*worker
-	acceptor *reactor.Acceptor
-	helpers  *reactor.Helpers
-	registry *registry
-	instance uint64 // the first part of long cancel keys
+	cfg        *configs.Config // as at the start: what cannot change while it runs
+	settings   atomic.Pointer[settings]
+	log        *slog.Logger
+	adm        *admission.Controller
+	workers    []*worker
+	acceptor   *reactor.Acceptor
+	helpers    *reactor.Helpers
+	registry   *registry
+	statements *statements.Store
+	listeners  *listeners
+	instance   uint64 // the first part of long cancel keys
 
 	clientCap       clientCap // max_clients of the process
 	unauthenticated atomic.Int64
@@ -93,6 +97,8 @@ func New(cfg *configs.Config, log *slog.Logger, more ...Option) (*Engine, error)
 		MaxWaiters: cfg.Capacity.MaxCheckoutWaiters, MaxConnectsPerHost: cfg.Admission.MaxConnectsPerHost,
 	})
 	e.registry = newRegistry(e, loops)
+	e.statements = statements.NewStore()
+	e.listeners = newListeners(e)
 	if err := e.makeWorkers(loops); err != nil {
 		e.release()
 		return nil, err
@@ -138,7 +144,7 @@ func (e *Engine) Processors() int { return len(e.workers) + reactor.HelpersMax()
 
 func (e *Engine) makeWorkers(loops int) error {
 	for i := range loops {
-		w := &worker{id: i, eng: e, log: e.log, adm: e.adm}
+		w := &worker{id: i, eng: e, log: e.log, adm: e.adm, statements: statements.NewCache(e.statements)}
 		w.mail.wake.Kind = msgMail
 		w.cancels.w = w
 		w.tick.Init(tickHandler{w})
@@ -272,6 +278,7 @@ func (e *Engine) clients() (n int64) {
 // Stop ends loops and acceptor and releases everything. It blocks until done.
 func (e *Engine) Stop() error {
 	e.acceptor.Close()
+	e.listeners.close()
 	for _, w := range e.workers {
 		if !w.loop.Stopped() {
 			bye := &reactor.Message{Kind: msgBye}

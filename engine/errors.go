@@ -64,6 +64,10 @@ var (
 		Severity: "FATAL", Code: protocol.CodeIdleSessionTimeout,
 		Message: "terminating connection due to idle_client_timeout_ms",
 	}
+	errIdlePin = &protocol.ErrorFields{
+		Severity: "FATAL", Code: protocol.CodeIdleSessionTimeout,
+		Message: "terminating connection due to idle_pin_timeout_ms",
+	}
 	errClientWrite = &protocol.ErrorFields{
 		Severity: "FATAL", Code: protocol.CodeConnectionFailure,
 		Message: "terminating connection: the client does not read (client_write_timeout_ms)",

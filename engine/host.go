@@ -31,7 +31,8 @@ type host struct {
 	cancelsQueued atomic.Int32
 	lastLog       atomic.Int64 // when a failure was last logged
 	address       atomic.Pointer[resolved]
-	fixed         bool // the address needs no look-up
+	listening     chan struct{} // a place per login of a listener that is under way
+	fixed         bool          // the address needs no look-up
 }
 
 // resolved is the outcome of one name look-up.
@@ -55,7 +56,7 @@ func (r *resolved) failed(addr string) {
 const dnsTTL = int64(30 * time.Second)
 
 func newHost(t configs.Host, adm *admission.Host) *host {
-	h := &host{name: t.String(), target: t, adm: adm}
+	h := &host{name: t.String(), target: t, adm: adm, listening: make(chan struct{}, listenerLogins)}
 	if t.Network == "unix" {
 		h.fixed = true
 	} else if ap, err := netip.ParseAddrPort(t.Address); err == nil && ap.IsValid() {

@@ -19,6 +19,7 @@ func (s *server) link(c *client) {
 	s.cycleAt, s.xactAt = 0, 0
 	s.fresh = true
 	c.strange = true
+	s.groupAt = s.tracker.Sent() + 1
 	c.asks = session.Request{}
 	s.waitAt = s.w.now()
 	if c.state == clientLoginWait {
@@ -43,6 +44,8 @@ func (s *server) apply(p *session.Profile) {
 		return
 	}
 	s.tracker.Inject(protocol.FrontendQuery)
+	s.held.Query(s.tracker.Sent())
+	s.groupAt = s.tracker.Sent() + 1
 	s.await = plan == session.Await
 	s.queue(buf)
 	if s.await {
@@ -69,7 +72,7 @@ func (s *server) batchDone() {
 func (c *client) adopt(s *server) {
 	prof, ok := c.prof.Adopt(c.first, s.params, c.asks)
 	if !ok {
-		c.pin(pinSession)
+		c.pin(pinUnknown)
 		return
 	}
 	if prof == c.prof {
@@ -84,7 +87,10 @@ func (c *client) adopt(s *server) {
 
 // unlink parts s from its client.
 func (s *server) unlink() *client {
+	s.push()
 	c := s.client
+	c.catalog().Lost()
+	c.later, c.ends = laterAnswers{}, ending{}
 	s.torn = c.rest > 0 && !c.restDrop
 	s.client, c.srv = nil, nil
 	return c
@@ -97,8 +103,10 @@ func (s *server) release() {
 	if c.state == clientLinked {
 		c.setState(clientIdle)
 	}
-	if s.dirty || s.pool.resetAlways {
-		s.dirty = true
+	if s.pool.resetAlways {
+		s.left |= leftAlways
+	}
+	if s.left != 0 {
 		s.startRecovery()
 	} else {
 		s.free()

@@ -66,7 +66,8 @@ type pool struct {
 	clean       []byte                           // the Query that cleans a dirty server
 	cleanAll    bool                             // clean is DISCARD ALL
 	resetAlways bool
-	resetQuery  string       // reset_query, of which the three above were made
+	resetQuery  string // reset_query, of which the three above were made
+	pinned      pinned
 	clients     atomic.Int64 // those that found it and are not gone; it rises under the registry's mutex only
 }
 

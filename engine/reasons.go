@@ -18,6 +18,7 @@ const (
 	reasonTransactionTimeout             // transaction_timeout_ms
 	reasonIdleTransaction                // idle_transaction_timeout_ms
 	reasonIdleClient                     // idle_client_timeout_ms
+	reasonIdlePin                        // idle_pin_timeout_ms
 	reasonClientWrite                    // client_write_timeout_ms
 	reasonClientStall                    // client_stall_timeout_ms
 	reasonBufferMemory                   // max_buffer_memory exceeded, most unread output
@@ -52,6 +53,7 @@ var reasonNames = [reasonCount]string{
 	reasonTransactionTimeout: "transaction_timeout",
 	reasonIdleTransaction:    "idle_transaction_timeout",
 	reasonIdleClient:         "idle_client_timeout",
+	reasonIdlePin:            "idle_pin_timeout",
 	reasonClientWrite:        "client_write_timeout",
 	reasonClientStall:        "client_stall_timeout",
 	reasonBufferMemory:       "buffer_memory",

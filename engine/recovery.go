@@ -26,8 +26,9 @@ const (
 
 // recover takes the server away from its client c, which goes for good.
 func (s *server) recover(c *client) {
-	if c.pins&pinSession != 0 || c.pins&pinSticky != 0 {
-		s.dirty = true
+	s.left |= leftovers(c.pins)
+	if s.held.Leaked() {
+		s.left |= leftStatements
 	}
 	s.probe = nil
 	s.unlink()
@@ -78,31 +79,40 @@ func (s *server) recoverOn() {
 			return
 		}
 		s.inject(rollbackMessage)
-	case s.mustClean():
-		s.dirty = false
-		s.inject(s.pool.clean)
+	case s.left&leftLibrary != 0:
+		s.discard(reasonServerUnclean, "a client has loaded a library")
+	case s.left != 0:
+		s.w.answer, s.cleanedAll = s.pool.appendClean(s.w.answer[:0], s.left)
+		s.inject(s.w.answer)
+		if s.cleanedAll || s.left&(leftSQLPrepare|leftStatements) != 0 {
+			s.held.Clear(s.tracker.Sent())
+		}
+		s.left = 0
 		s.cleaning = true
 	default:
 		s.w.loop.Wheel().Cancel(&s.timer)
 		if s.cleaning {
 			s.cleaning = false
-			if s.pool.cleanAll {
-				s.applied.Cleared(s.params)
-			} else {
-				s.applied.Uncertain()
-			}
+			s.cleaned()
 		}
 		s.free()
 	}
 }
 
-// mustClean: the settings of reset_query decide what is cleaned before the
-// server serves somebody else.
-func (s *server) mustClean() bool { return s.dirty }
+// cleaned: what reset_query asks for has been done.
+func (s *server) cleaned() {
+	switch {
+	case s.cleanedAll:
+		s.applied.Cleared(s.params)
+	case s.pool.resetAlways: // SQL of the user's own
+		s.applied.Uncertain()
+	}
+}
 
 // inject sends a Query of our own during recovery.
 func (s *server) inject(query []byte) {
 	s.tracker.Inject(protocol.FrontendQuery)
+	s.held.Query(s.tracker.Sent())
 	s.send(query)
 	s.w.loop.Wheel().Schedule(&s.timer, s.until)
 }

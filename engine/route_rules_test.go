@@ -289,7 +289,7 @@ func TestSetApplicationNameMovesRoute(t *testing.T) {
 	exec(t, other, "set application_name = 'batch'")
 	_, err := other.Exec("select 1")
 	overloaded(t, err, "ERROR", "53300")
-	if n := e.Stats().Pins; n != 0 {
+	if n := pinsOfAll(e); n != 0 {
 		t.Errorf("%d clients were pinned by SET", n)
 	}
 	exec(t, c, "commit")

@@ -32,6 +32,7 @@ import (
 	"pgkinetic/backend"
 	"pgkinetic/engine/reactor"
 	"pgkinetic/engine/session"
+	"pgkinetic/engine/statements"
 	"pgkinetic/protocol"
 	"pgkinetic/reaper"
 )
@@ -81,8 +82,9 @@ type server struct {
 	login   *loginRun
 	params  *backend.Params // as reported, kept up to date
 	applied session.Applied // the settings that hold on it
-	probe   *session.Judge  // the answers to its probes go there
-	cancel  *cancelConn     // a cancel for this server is under way
+	held    *statements.Held
+	probe   *session.Judge // the answers to its probes go there
+	cancel  *cancelConn    // a cancel for this server is under way
 
 	key      []byte
 	pid      uint32
@@ -95,11 +97,15 @@ type server struct {
 	waitAt   int64 // since when the client owes bytes (stall) or thinks (idle in transaction)
 	until    int64 // deadline of connecting, recovery, closing
 	number   uint64
+	groupAt  uint64 // number that the first message of the present Sync group has, or will have
+	stepAt   uint64 // number of a Query that may take prepared statements away
+	swapAt   uint64 // number of a message that is refused here: its error gets replaced
+	swap     *protocol.ErrorFields
 	peer     string // address it is connected to, where that was looked up
 
+	left       leftovers // what is to be undone before anybody else is served
 	state      serverState
 	reason     closeReason
-	dirty      bool // a client left state: clean it before anybody else is served
 	restSwal   bool // the rest of the present message is not for the client
 	wantRead   bool // the socket may hold bytes that we chose not to read
 	hangup     bool // PostgreSQL has closed its side, or the connection was reset: it is read to its end
@@ -111,6 +117,7 @@ type server struct {
 	fresh      bool // linked, and nothing of the client has been sent yet
 	rollbacks  uint8
 	cleaning   bool // the clean-up query is under way
+	cleanedAll bool // and is DISCARD ALL
 	fatal      protocol.ErrorFields
 	prev, next *server // worker.servers
 }
@@ -200,22 +207,30 @@ func (s *server) room() int {
 
 // send writes p to PostgreSQL; what the socket does not take is kept in out.
 func (s *server) send(p []byte) {
+	s.push()
+	s.write([][]byte{p})
+}
+
+func (s *server) write(pieces [][]byte) {
+	taken := 0
 	if s.out.Len() == 0 {
-		n, err := s.sock.Write(p)
-		if err != nil && err != errAgain {
+		var err error
+		if taken, err = writeGathered(&s.sock, pieces); err != nil {
 			return // the read side reports the loss, with the server's last words
 		}
-		if n == len(p) {
+		if taken == total(pieces) {
 			return
 		}
-		p = p[n:]
 		s.sock.WantWrite(true)
 	}
-	s.out.Append(s.w.loop, p)
+	appendFrom(s.w, &s.out, pieces, taken)
 }
 
 // queue appends p to out without writing: it leaves with the next flush.
-func (s *server) queue(p []byte) { s.out.Append(s.w.loop, p) }
+func (s *server) queue(p []byte) {
+	s.push()
+	s.out.Append(s.w.loop, p)
+}
 
 // flush writes what out holds.
 func (s *server) flush() {
@@ -238,10 +253,6 @@ func (s *server) flush() {
 		s.waitAt = s.w.now() // from now on it is the client who owes bytes, if anybody
 		c.armTimer()
 	}
-}
-
-func (s *server) appendFlush() {
-	s.queue(flushMessage)
 }
 
 var (

@@ -18,6 +18,7 @@ func (s *server) feed(p []byte) {
 		return
 	}
 	used := s.walk(p)
+	s.w.pushClient()
 	if s.state >= serverClosing {
 		s.in.Release(s.w.loop)
 		return
@@ -56,6 +57,11 @@ func (s *server) walk(p []byte) int {
 		if n < size && size <= protocol.SmallMessage && s.mustSeeWhole(typ) {
 			break
 		}
+		if c := s.client; c != nil && c.due.n > 0 {
+			s.toClient(p[run:i])
+			run = i
+			c.putDue()
+		}
 		forward, ok := s.answer(typ, p[i:i+n], n == size)
 		if !ok {
 			s.toClient(p[run:i])
@@ -69,11 +75,24 @@ func (s *server) walk(p []byte) int {
 			continue
 		}
 		s.toClient(p[run:i])
+		s.putInstead()
 		i += n
 		run = i
 	}
 	s.toClient(p[run:i])
+	if c := s.client; c != nil {
+		c.putDue()
+	}
 	return i
+}
+
+// putInstead puts what the client gets in the place of the message in hand.
+func (s *server) putInstead() {
+	if w := s.w; w.instead != nil {
+		s.toClient(w.instead)
+		w.pushClient() // it lies in a scratch
+		w.instead = nil
+	}
 }
 
 // mustSeeWhole: messages whose body decides something.
@@ -114,12 +133,23 @@ func (s *server) answer(typ byte, m []byte, whole bool) (forward, ok bool) {
 			}
 		}
 	}
+	c := s.client
+	head := s.tracker.Done() + 1
+	if c != nil && typ == protocol.BackendCommandComplete {
+		s.stepped(c, body)
+	}
 	a, err := s.tracker.Receive(typ, status, code)
 	if err != nil {
 		s.broken(err.Error())
 		return false, false
 	}
-	return s.answered(typ, body, &a)
+	s.settleStatements(c, code)
+	forward, ok = s.answered(typ, body, &a)
+	if forward && code != nil && c != nil && whole {
+		s.w.instead = s.errorFor(c, head, body, code)
+		forward = s.w.instead == nil
+	}
+	return forward, ok
 }
 
 // answered acts on what the tracker has said of a message.
@@ -197,7 +227,7 @@ func (s *server) endCycle(a *protocol.Answer) {
 // toClient writes p to the linked client.
 func (s *server) toClient(p []byte) {
 	if len(p) > 0 && s.client != nil {
-		s.client.send(p)
+		s.client.put(p)
 	}
 }
 
@@ -243,6 +273,7 @@ func (s *server) settleLinked() {
 		c.fatal(reasonDraining, errShutdown)
 		return
 	}
+	c.namesGone()
 	if c.pins == 0 && c.asks.Matters() {
 		c.adopt(s)
 	}

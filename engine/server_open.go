@@ -13,6 +13,7 @@ import (
 	"pgkinetic/admission"
 	"pgkinetic/backend"
 	"pgkinetic/engine/reactor"
+	"pgkinetic/engine/statements"
 	"pgkinetic/protocol"
 )
 
@@ -199,6 +200,7 @@ func (s *server) opened() {
 	w.loop.Wheel().Cancel(&s.timer)
 	s.login = nil
 	s.idleAt = now
+	s.held = statements.NewHeld(s.pool.limits.Load().MaxPreparedStatements, heldBytes)
 	s.endAt = lifetimeEnd(now, s.pool.limits.Load().PoolMaxLifetimeMs)
 	s.pool.host.state.Succeeded(now)
 	s.pool.logins.Succeeded()

@@ -41,7 +41,7 @@ func TestReportedSettingsFollowTheClient(t *testing.T) {
 			t.Errorf("%s: a stranger sees it", set.sql)
 		}
 	}
-	if n := e.Stats().Pins; n != 0 {
+	if n := pinsOfAll(e); n != 0 {
 		t.Errorf("%d clients keep their backend", n)
 	}
 }

@@ -19,7 +19,7 @@ type counters struct {
 	bytesIn        counter // read from clients
 	bytesOut       counter // read from servers
 	settingBatches counter // settings applied at a link
-	pins           counter
+	pins           [pinKinds]counter
 	recoveries     counter
 	cancelRequests counter // packets from clients
 	cancels        counter // connections to PostgreSQL
@@ -34,37 +34,44 @@ type counters struct {
 	bufferFull     counter // reads put off because of max_buffer_memory
 	timeouts       [timeoutKinds]counter
 	closed         [reasonCount]counter
+	pinned         [pinKinds]atomic.Int64
+	prepared       [preparedKinds]counter
 	clientsOpen    atomic.Int64
 	serversOpen    atomic.Int64
 }
 
 // Stats is a snapshot of the process's counters, summed over the loops.
 type Stats struct {
-	Clients, Servers                     int64
-	Waiting                              int64 // requests and logins in the process's queue
-	Queries, Transactions                uint64
-	ClientLogins, ServerLogins           uint64
-	ConnectsFailed, Recoveries           uint64
-	CancelRequests, Cancels              uint64
-	Pins, SettingBatches, BackendsClosed uint64
-	BackendsLost, ServerErrors           uint64
-	BytesFromClients, BytesFromServers   uint64
-	Moves, Messages                      uint64 // of backends to other loops, of admission to other loops
-	BufferBytes                          int64
-	BufferLimit                          uint64
-	AcceptPaused                         uint64
-	Timeouts                             map[string]uint64
-	Closed                               map[string]uint64
+	Clients, Servers                   int64
+	Waiting                            int64 // requests and logins in the process's queue
+	Queries, Transactions              uint64
+	ClientLogins, ServerLogins         uint64
+	ConnectsFailed, Recoveries         uint64
+	CancelRequests, Cancels            uint64
+	SettingBatches, BackendsClosed     uint64
+	Prepared                           map[string]uint64 // events of prepared statements
+	Pins                               map[string]uint64 // by reason, since the start
+	Pinned                             map[string]int64  // by reason, now
+	BackendsLost, ServerErrors         uint64
+	BytesFromClients, BytesFromServers uint64
+	Moves, Messages                    uint64 // of backends to other loops, of admission to other loops
+	BufferBytes                        int64
+	BufferLimit                        uint64
+	AcceptPaused                       uint64
+	Timeouts                           map[string]uint64
+	Closed                             map[string]uint64
 }
 
 var timeoutNames = [timeoutKinds]string{
-	"checkout", "pause", "query", "transaction", "idle_client", "idle_transaction", "client_write", "client_stall",
+	"checkout", "pause", "query", "transaction", "idle_client", "idle_transaction", "idle_pin", "client_write", "client_stall",
 	"login", "connect", "recovery",
 }
 
 // Stats sums the counters of all loops. Any goroutine.
 func (e *Engine) Stats() Stats {
-	s := Stats{Timeouts: map[string]uint64{}, Closed: map[string]uint64{}}
+	s := Stats{
+		Timeouts: map[string]uint64{}, Closed: map[string]uint64{}, Pins: map[string]uint64{}, Pinned: map[string]int64{}, Prepared: map[string]uint64{},
+	}
 	for _, w := range e.workers {
 		c := &w.stats
 		s.Clients += c.clientsOpen.Load()
@@ -77,7 +84,13 @@ func (e *Engine) Stats() Stats {
 		s.Recoveries += c.recoveries.v.Load()
 		s.CancelRequests += c.cancelRequests.v.Load()
 		s.Cancels += c.cancels.v.Load()
-		s.Pins += c.pins.v.Load()
+		for k := range c.prepared {
+			s.Prepared[preparedNames[k]] += c.prepared[k].v.Load()
+		}
+		for k := range c.pins {
+			s.Pins[pinNames[k]] += c.pins[k].v.Load()
+			s.Pinned[pinNames[k]] += c.pinned[k].Load()
+		}
 		s.SettingBatches += c.settingBatches.v.Load()
 		s.BackendsLost += c.backendsLost.v.Load()
 		s.BackendsClosed += c.backendsClosed.v.Load()

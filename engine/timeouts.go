@@ -19,6 +19,7 @@ const (
 	timeoutTransaction
 	timeoutIdleClient
 	timeoutIdleTransaction
+	timeoutIdlePin
 	timeoutClientWrite
 	timeoutClientStall
 	timeoutLogin
@@ -116,6 +117,9 @@ func (c *client) linkedDeadlines(e *earliest) {
 		e.add(timeoutIdleTransaction, since, int64(l.IdleTransactionTimeoutMs))
 	default:
 		e.add(timeoutIdleClient, since, int64(l.IdleClientTimeoutMs))
+		if c.pins&pinReason != 0 {
+			e.add(timeoutIdlePin, since, int64(l.IdlePinTimeoutMs))
+		}
 	}
 }
 
@@ -188,6 +192,8 @@ func (c *client) expired(kind timeoutKind) {
 		c.fatal(reasonIdleTransaction, errIdleTransaction)
 	case timeoutIdleClient:
 		c.fatal(reasonIdleClient, errIdleClient)
+	case timeoutIdlePin:
+		c.fatal(reasonIdlePin, errIdlePin)
 	case timeoutClientWrite:
 		c.fatal(reasonClientWrite, errClientWrite)
 	case timeoutClientStall:

@@ -22,7 +22,9 @@ import (
 	"pgkinetic/admission"
 	"pgkinetic/admission/routing"
 	"pgkinetic/engine/reactor"
+	"pgkinetic/engine/statements"
 	"pgkinetic/protocol"
+	"pgkinetic/protocol/sqllex"
 	"pgkinetic/reaper"
 )
 
@@ -37,18 +39,26 @@ type worker struct {
 	largest atomic.Int64 // most unread output of one client here, while memory is short
 	reading *server      // the server whose answers are being read; nil once it has left this loop
 
-	slots   slotTable
-	all     clientList
-	servers serverList
-	cancels cancelTable
-	todo    []*client             // clients whose held input may go on
-	dying   []*client             // clients to whom a write failed
-	opening []*server             // servers whose attempt to connect is to begin
-	paused  []*client             // clients not read because of max_buffer_memory
-	answer  []byte                // scratch for messages made here
-	words   words                 // scratch for the texts of refusals
-	ahead   []byte                // during a walk over a client's input: what follows the message in hand
-	refusal *protocol.ErrorFields // why a message is excluded, until its walk has ended the client
+	slots      slotTable
+	all        clientList
+	servers    serverList
+	cancels    cancelTable
+	listens    loopListens
+	todo       []*client         // clients whose held input may go on
+	dying      []*client         // clients to whom a write failed
+	opening    []*server         // servers whose attempt to connect is to begin
+	paused     []*client         // clients not read because of max_buffer_memory
+	toServer   gathered[*server] // what a client's walk passes on
+	toClient   gathered[*client] // what a server's walk passes on
+	answer     []byte            // scratch for messages made here
+	run        []byte            // during such a walk: what is to be forwarded before the message in hand
+	statements *statements.Cache
+	ops        []sqllex.Op           // scratch for those of a text
+	name       []byte                // scratch for a name in one
+	instead    []byte                // what a client gets in the place of its server's message in hand
+	words      words                 // scratch for the texts of refusals
+	ahead      []byte                // during a walk over a client's input: what follows the message in hand
+	refusal    *protocol.ErrorFields // why a message is excluded, until its walk has ended the client
 
 	tick     reaper.Timer
 	lastScan int64
@@ -66,6 +76,8 @@ const (
 	msgComputed                    // *server: a helper has derived its keys
 	msgResolved                    // *lookup: a name has been looked up
 	msgControl                     // *control: a change from outside the loops
+	msgListen                      // *listenEvent, of a listener
+	msgListenTurn                  // events of listeners are left from the turn before
 	msgBye                         // end of the loop: say goodbye to PostgreSQL
 )
 
@@ -106,6 +118,10 @@ func (w *worker) onMessage(m *reactor.Message) {
 		m.Ref.(*lookup).arrived()
 	case msgControl:
 		w.controlled(m.Ref.(*control))
+	case msgListen:
+		w.listenTold(m.Ref.(*listenEvent))
+	case msgListenTurn:
+		w.listenTurn()
 	case msgBye:
 		w.bye()
 	}

@@ -120,10 +120,50 @@ func AppendPassword(dst []byte, password string) []byte {
 	return finish(appendString(dst, password), at)
 }
 
+// text is a name as it lies in a message or as we keep it.
+type text interface{ ~string | ~[]byte }
+
+// AppendParseHead appends the header of a Parse and a statement name. What
+// follows the name, rest bytes of it (query text and parameter types, see
+// ParseHead), is sent behind it as it is. The whole message must not be longer
+// than PostgreSQL accepts: 4 + len(name) + 1 + rest ≤ MaxMessage.
+func AppendParseHead[S text](dst []byte, name S, rest int) []byte {
+	dst = append(dst, FrontendParse)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(4+len(name)+1+rest))
+	return append(append(dst, name...), 0)
+}
+
+// AppendBindHead appends the header of a Bind, its portal and its statement. What
+// follows the names, rest bytes of it (formats and parameters, see BindHead), is
+// sent behind it as it is. The whole message must not be longer than PostgreSQL
+// accepts: 4 + len(portal) + 1 + len(stmt) + 1 + rest ≤ MaxMessage.
+func AppendBindHead[P, S text](dst []byte, portal P, stmt S, rest int) []byte {
+	dst = append(dst, FrontendBind)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(4+len(portal)+1+len(stmt)+1+rest))
+	dst = append(append(dst, portal...), 0)
+	return append(append(dst, stmt...), 0)
+}
+
+// AppendDescribe appends Describe of a statement or portal (TargetStatement,
+// TargetPortal).
+func AppendDescribe[S text](dst []byte, target byte, name S) []byte {
+	return appendTarget(dst, FrontendDescribe, target, name)
+}
+
 // AppendClose appends Close of a statement or portal (TargetStatement,
 // TargetPortal).
-func AppendClose(dst []byte, target byte, name string) []byte {
-	dst, at := begin(dst, FrontendClose)
-	dst = append(dst, target)
-	return finish(appendString(dst, name), at)
+func AppendClose[S text](dst []byte, target byte, name S) []byte {
+	return appendTarget(dst, FrontendClose, target, name)
 }
+
+func appendTarget[S text](dst []byte, typ, target byte, name S) []byte {
+	dst, at := begin(dst, typ)
+	dst = append(append(dst, target), name...)
+	return finish(append(dst, 0), at)
+}
+
+// AppendParseComplete appends ParseComplete.
+func AppendParseComplete(dst []byte) []byte { return append(dst, BackendParseComplete, 0, 0, 0, 4) }
+
+// AppendCloseComplete appends CloseComplete.
+func AppendCloseComplete(dst []byte) []byte { return append(dst, BackendCloseComplete, 0, 0, 0, 4) }

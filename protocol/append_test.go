@@ -30,6 +30,8 @@ func TestAppendBackend(t *testing.T) {
 	})
 	f(AppendCommandComplete(nil, "SELECT 1"), &pgproto3.CommandComplete{CommandTag: []byte("SELECT 1")})
 	f(AppendEmptyQuery(nil), &pgproto3.EmptyQueryResponse{})
+	f(AppendParseComplete(nil), &pgproto3.ParseComplete{})
+	f(AppendCloseComplete(nil), &pgproto3.CloseComplete{})
 	f(AppendError(nil, ErrorFields{Severity: "FATAL", Code: "53300", Message: "m", Detail: "d", Hint: "h"}), &pgproto3.ErrorResponse{
 		Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "53300", Message: "m", Detail: "d", Hint: "h",
 	})
@@ -53,6 +55,16 @@ func TestAppendFrontend(t *testing.T) {
 	f(AppendCopyFail(nil, "why"), &pgproto3.CopyFail{Message: "why"})
 	f(AppendTerminate(nil), &pgproto3.Terminate{})
 	f(AppendPassword(nil, "secret"), &pgproto3.PasswordMessage{Password: "secret"})
+	f(AppendDescribe(nil, TargetPortal, "p"), &pgproto3.Describe{ObjectType: 'P', Name: "p"})
+	f(AppendClose(nil, TargetStatement, []byte("s")), &pgproto3.Close{ObjectType: 'S', Name: "s"})
+	parse := "select $1, $2\x00\x00\x02\x00\x00\x00\x17\x00\x00\x00\x19"
+	f(append(AppendParseHead(nil, "s", len(parse)), parse...), &pgproto3.Parse{
+		Name: "s", Query: "select $1, $2", ParameterOIDs: []uint32{23, 25},
+	})
+	bind := "\x00\x01\x00\x01\x00\x01\x00\x00\x00\x02ab\x00\x00"
+	f(append(AppendBindHead(nil, []byte("p"), "s", len(bind)), bind...), &pgproto3.Bind{
+		DestinationPortal: "p", PreparedStatement: "s", ParameterFormatCodes: []int16{1}, Parameters: [][]byte{[]byte("ab")}, ResultFormatCodes: []int16{},
+	})
 }
 
 func TestAppendStartupMessages(t *testing.T) {
@@ -137,6 +149,19 @@ func TestDecodeBodies(t *testing.T) {
 	f("Describe", target(DescribeTarget([]byte("Xname\x00"))), []any{byte('X'), "name", false})
 	f("Describe", target(DescribeTarget(nil)), []any{byte(0), "", false})
 	f("Close", target(CloseTarget([]byte("P\x00"))), []any{byte('P'), "", true})
+	f("Close of too much", target(CloseTarget([]byte("Ps\x00s\x00"))), []any{byte('P'), "s", false})
+	f("Describe cut", target(DescribeTarget([]byte("Ss"))), []any{byte('S'), "", false})
+	portal, stmt, rest, ok := BindHead([]byte("po\x00s\x00\x00\x00"))
+	f("Bind head", []any{string(portal), string(stmt), rest, ok}, []any{"po", "s", 5, true})
+	_, _, _, ok = BindHead([]byte("po\x00s"))
+	f("Bind head cut", ok, false)
+	f("Parse body", two(ParseBody([]byte("q\x00\x00\x01abcd"))), []any{"q", "abcd", true})
+	f("Parse body without types", two(ParseBody([]byte("q\x00\x00\x00"))), []any{"q", "", true})
+	for _, s := range []string{"", "q", "q\x00", "q\x00\x00", "q\x00\x00\x01abc", "q\x00\x00\x01abcde", "q\x00\x00\x00a"} {
+		if _, _, ok := ParseBody([]byte(s)); ok {
+			t.Errorf("Parse body %q accepted", s)
+		}
+	}
 	f("ParameterStatus", two(DecodeParameterStatus([]byte("a\x00b\x00"))), []any{"a", "b", true})
 	f("CommandComplete", one(CommandTag([]byte("SELECT 1\x00"))), []any{"SELECT 1", true})
 	for _, s := range []string{"I", "T", "E"} {
@@ -156,7 +181,7 @@ func TestCodes(t *testing.T) {
 		CodeConnectionFailure, CodeProtocolViolation, CodeFeatureNotSupported, CodeInvalidParameterValue,
 		CodeIdleInTransactionTimeout, CodeTransactionTimeout, CodeInvalidSQLStatementName, CodeInvalidAuthorization,
 		CodeInvalidPassword, CodeInvalidCatalogName, CodeSerializationFailure, CodeInsufficientPrivilege,
-		CodeUndefinedObject, CodeTooManyConnections, CodeConfigurationLimitExceeded, CodeProgramLimitExceeded,
+		CodeDuplicatePreparedStatement, CodeUndefinedObject, CodeTooManyConnections, CodeConfigurationLimitExceeded, CodeProgramLimitExceeded,
 		CodeCantChangeRuntimeParam, CodeQueryCanceled, CodeAdminShutdown, CodeCrashShutdown, CodeCannotConnectNow,
 		CodeIdleSessionTimeout, CodeInternalError,
 	} {

@@ -88,7 +88,12 @@ func (m *CopyMarks) Parse(name []byte, mayCopy bool) {
 
 // Bind tells that the client made a portal from a statement.
 func (m *CopyMarks) Bind(portal, stmt []byte) {
-	mayCopy := m.get(TargetStatement, stmt).mayCopy()
+	m.Portal(portal, m.get(TargetStatement, stmt).mayCopy())
+}
+
+// Portal is Bind where it is known otherwise whether the statement may be COPY FROM
+// STDIN.
+func (m *CopyMarks) Portal(portal []byte, mayCopy bool) {
 	if len(portal) == 0 {
 		m.portal = m.note(m.portal.replaced(mayCopy))
 		return

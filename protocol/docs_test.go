@@ -42,22 +42,28 @@ func grammarTable() string {
 
 // TestDocumentedGrammar: the table in the documentation is the one in the code.
 func TestDocumentedGrammar(t *testing.T) {
-	const name, begin, end = "../docs/answers-owed.md", "<!-- grammar -->\n", "<!-- /grammar -->"
+	documented(t, "grammar", grammarTable())
+}
+
+// documented fails unless the table of that name in docs/answers-owed.md is want.
+func documented(t *testing.T, table, want string) {
+	t.Helper()
+	const name = "../docs/answers-owed.md"
+	begin, end := "<!-- "+table+" -->\n", "<!-- /"+table+" -->"
 	text, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before, rest, ok := strings.Cut(string(text), begin)
-	table, after, ok2 := strings.Cut(rest, end)
+	got, after, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
 		t.Fatal("no place for the table")
 	}
-	want := grammarTable()
-	if table == want {
+	if got == want {
 		return
 	}
 	if !*update {
-		t.Fatalf("%s differs from the code; go test -run TestDocumentedGrammar -update", name)
+		t.Fatalf("%s differs from the code; go test -run %s -update", name, t.Name())
 	}
 	if err := os.WriteFile(name, []byte(before+begin+want+end+after), 0o644); err != nil {
 		t.Fatal(err)

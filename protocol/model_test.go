@@ -40,6 +40,10 @@ type message struct {
 	statements []statement // Query, Execute
 	marked     bool        // offered as one that may be COPY FROM STDIN
 	params     bool        // Describe of a statement
+	exits      bool        // Parse, Bind, Describe: a failed block executes it nevertheless
+	local      bool        // Parse, Describe, Close that cannot fail by itself: may be answered here
+	blame      int         // of a message of ours: the client's message whose answer its error is
+	number     uint64      // by the tracker that was offered it
 	await      bool        // not a message: the client waits until all is quiet
 }
 
@@ -64,6 +68,10 @@ type model struct {
 	skip    bool
 	open    bool // extended messages were read since the last Sync, Query or FunctionCall
 	dead    bool
+	errors  int    // said so far
+	number  uint64 // of the message that is executed, and errors when that began
+	began   int
+	became  map[uint64]Outcome // by the numbers of messages
 	transaction
 }
 
@@ -76,6 +84,7 @@ func (m *model) ready(id int) {
 
 func (m *model) fail(id int, code string) {
 	m.abort()
+	m.errors++
 	m.out = append(m.out, said{typ: BackendErrorResponse, id: id, code: code})
 	m.pushed = len(m.out)
 }
@@ -87,13 +96,26 @@ func (m *model) step() bool {
 	}
 	c := m.in[0]
 	m.in = m.in[1:]
-	if m.running != nil {
+	switch {
+	case m.running != nil:
 		m.copyIn(c)
+	case m.skip && c.typ != FrontendSync:
+		m.became[c.number] = Removed
 		return true
+	default:
+		m.number, m.began = c.number, m.errors
+		m.execute(c)
 	}
-	if m.skip && c.typ != FrontendSync {
-		return true
+	if m.running == nil && !m.dead {
+		m.became[m.number] = Executed
+		if m.errors > m.began {
+			m.became[m.number] = Failed
+		}
 	}
+	return true
+}
+
+func (m *model) execute(c message) {
 	switch c.typ {
 	case FrontendSync:
 		m.skip, m.open = false, false
@@ -116,13 +138,12 @@ func (m *model) step() bool {
 	case FrontendParse, FrontendBind, FrontendDescribe, FrontendClose:
 		m.extended(c)
 	}
-	return true
 }
 
 func (m *model) extended(c message) {
 	m.open = true
-	if c.fails && !c.params {
-		m.fail(c.id, "42601")
+	if code := m.failure(c); code != "" {
+		m.fail(max(c.id, c.blame), code)
 		m.skip = true
 		return
 	}
@@ -147,6 +168,17 @@ func (m *model) extended(c message) {
 			m.say(BackendNoData, c.id)
 		}
 	}
+}
+
+// failure is the error of a message that fails before it says anything.
+func (m *model) failure(c message) (code string) {
+	if m.status == StatusFailed && !c.exits && c.typ != FrontendClose {
+		return "25P02"
+	}
+	if c.fails && !c.params {
+		return "42601"
+	}
+	return ""
 }
 
 // run goes on with the statements of the running message until one reads copy
@@ -260,7 +292,9 @@ func (m *model) copyIn(c message) {
 	}
 }
 
-func newModel() *model { return &model{transaction: transaction{status: StatusIdle}} }
+func newModel() *model {
+	return &model{transaction: transaction{status: StatusIdle}, became: map[uint64]Outcome{}}
+}
 
 // quiet reports whether nothing more happens without input.
 func (m *model) quiet() bool { return len(m.in) == 0 || m.dead }
@@ -366,12 +400,22 @@ func (s *scriptMaker) group() {
 		case FrontendQuery:
 			s.query()
 		default:
-			s.add(message{typ: typ, fails: s.pick(8) == 0, late: s.pick(2) == 0, params: typ == FrontendDescribe && s.pick(2) == 0})
+			s.extended(typ)
 		}
 	}
 	if s.pick(8) > 0 {
 		s.add(message{typ: FrontendSync})
 	}
+}
+
+func (s *scriptMaker) extended(typ byte) {
+	c := message{typ: typ, fails: s.pick(8) == 0, late: s.pick(2) == 0, params: typ == FrontendDescribe && s.pick(2) == 0}
+	switch typ {
+	case FrontendParse, FrontendDescribe, FrontendClose:
+		c.local = !c.fails && s.pick(2) == 0
+	}
+	c.exits = s.pick(3) == 0
+	s.add(c)
 }
 
 // copyData adds what the COPYs among statements are sent. Left out is only what

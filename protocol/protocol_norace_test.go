@@ -79,6 +79,41 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+	parse, bind := []byte("s\x00select\x00\x00\x00"), []byte("p\x00s\x00\x00\x00")
+	noAllocations(t, "new heads", func() {
+		_, at, _ := ParseHead(parse)
+		dst = AppendParseHead(dst[:0], "pgk_1", len(parse)-at)
+		portal, _, at, _ := BindHead(bind)
+		dst = AppendBindHead(dst, portal, "pgk_1", len(bind)-at)
+		dst = AppendDescribe(dst, TargetStatement, "pgk_1")
+		dst = AppendClose(dst, TargetStatement, "pgk_1")
+		if _, _, ok := ParseBody(parse[at:]); !ok {
+			t.Fatal("no text")
+		}
+		dst = RenameInError(dst[:0], body, "pgk_1", "s")
+	})
+	noAllocations(t, "answers made here", func() {
+		for range 3 {
+			if v := tr.Local(FrontendParse); v != AnswerNow {
+				t.Fatal(v)
+			}
+			tr.Prepare()
+			tr.Offer(FrontendBind, false)
+			tr.Local(FrontendClose)
+			tr.Offer(FrontendSync, false)
+			for _, typ := range []byte("12Z") {
+				before := tr.Done()
+				if _, err := tr.Receive(typ, 'I', code); err != nil {
+					t.Fatal(err)
+				}
+				for n := before + 1; n <= tr.Done(); n++ {
+					if tr.Outcome(n) != Executed {
+						t.Fatal(n)
+					}
+				}
+			}
+		}
+	})
 	noAllocations(t, "recovery", func() {
 		tr.Offer(FrontendParse, false)
 		tr.Orphan()

@@ -15,6 +15,7 @@ const (
 	CodeInvalidCatalogName         = "3D000"
 	CodeSerializationFailure       = "40001"
 	CodeInsufficientPrivilege      = "42501"
+	CodeDuplicatePreparedStatement = "42P05"
 	CodeUndefinedObject            = "42704"
 	CodeTooManyConnections         = "53300"
 	CodeConfigurationLimitExceeded = "53400"

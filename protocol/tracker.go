@@ -2,10 +2,12 @@ package protocol
 
 // The tracker of the answers that one backend owes.
 //
-// State. A queue of entries, one for each message sent to the backend that is
-// to be answered, oldest first; how far the answer to the oldest one has come
-// (phase); whether the backend reads copy data (gate); and what the messages
-// since the last synchronisation point were (group, skip).
+// State. A queue of entries, one for each message that is to be answered, oldest
+// first: those sent to the backend, and the client's that are answered here in
+// their place among the others (local). How far the answer to the oldest one has
+// come (phase); whether the backend reads copy data (gate); and what the
+// messages since the last synchronisation point were (group, skip). How many
+// entries there have been (sent): their running numbers.
 //
 // Owner. One Tracker belongs to one backend and to the loop that owns it. It
 // makes no call out, reads no clock and does not allocate in steady state.
@@ -31,6 +33,12 @@ package protocol
 //  6. Whatever is unanswered will be answered without further input once it has
 //     been pushed (loose counts the newest entries that were not), unless the
 //     backend waits for copy data. A queue that is full has been pushed.
+//  7. The head is not local. A local entry is complete as soon as everything
+//     before it is, and leaves the queue with it; where nothing is before it, it
+//     never enters.
+//  8. The entries of the queue have consecutive numbers, the newest one sent.
+//     Every number below that of the head is settled. What failed or was removed
+//     before failed is of no interest any more: no answer settles both.
 //
 // docs/answers-owed.md has the tables; the tests fail when one of their edges
 // is not visited.
@@ -79,6 +87,11 @@ const (
 	Drop
 	// Full: MaxOwed answers are owed. Do as for Hold.
 	Full
+	// AnswerNow (of Local only): do not send; answer it here, at once.
+	AnswerNow
+	// AnswerLater (of Local only): do not send; it is complete when Answer.Local
+	// counts it, unless an error removes it.
+	AnswerLater
 )
 
 // Answer is what a message from the backend means.
@@ -98,6 +111,11 @@ type Answer struct {
 	// anything else: a COPY has failed that did not read them. The tracker has
 	// counted them.
 	Syncs int
+	// Local is the number of local entries, those answered with AnswerLater, that
+	// have become complete: the caller emits their answers, oldest first, behind
+	// the last byte of this message. What belongs to a client that has left does
+	// not count.
+	Local int
 }
 
 // gate tells who reads what is sent next.
@@ -115,7 +133,10 @@ type group uint8
 
 const (
 	groupClosed group = iota // nothing
-	groupOpen                // messages of the extended protocol
+	// groupLocal: local messages only. The client owes a Sync, of which the
+	// backend knows nothing.
+	groupLocal
+	groupOpen // messages of the extended protocol
 	// groupTail: such messages and, behind them, a Query or FunctionCall. It
 	// closes the group, unless an error before it makes the backend skip it.
 	groupTail
@@ -126,8 +147,13 @@ const (
 // login.
 type Tracker struct {
 	queue ring
-	loose int // newest entries whose answers may sit in the server's buffer
-	held  int // Syncs held inside the COPY since the last copy data was sent
+	ready int    // entries that end with ReadyForQuery
+	sent  uint64 // entries counted so far
+	loose int    // newest entries whose answers may sit in the server's buffer, the local ones between them included
+	held  int    // Syncs held inside the COPY since the last copy data was sent
+
+	failed  uint64 // the last settled entry that has failed, 0 before the first
+	removed uint64 // the last entry that its error has removed, or failed
 
 	phase  phase // of the head's answer
 	gate   gate
@@ -151,7 +177,7 @@ func (t *Tracker) Reset() {
 }
 
 // Idle reports whether nothing is owed, the last ReadyForQuery said idle, and
-// nothing was sent that a Sync has not covered. Only then may the backend serve
+// the client has sent nothing that a Sync has not covered. Only then may the backend serve
 // another client, as far as the protocol goes.
 func (t *Tracker) Idle() bool {
 	return t.queue.n == 0 && t.status == StatusIdle && t.group == groupClosed && !t.skip && !t.doomed
@@ -160,7 +186,8 @@ func (t *Tracker) Idle() bool {
 // Status is that of the last ReadyForQuery.
 func (t *Tracker) Status() byte { return t.status }
 
-// Owed is the number of entries that are not fully answered.
+// Owed is the number of entries that are not fully answered, local ones
+// included.
 func (t *Tracker) Owed() int { return t.queue.n }
 
 // Busy reports whether the backend will send something without further input: a
@@ -172,7 +199,9 @@ func (t *Tracker) Busy() bool { return t.queue.n > t.loose && t.gate != gateCopy
 // ClientOwes reports whether the client has to send: the Sync that ends a group,
 // or the rest of the copy data. While Busy is true as well, that may sit behind
 // a message that is held.
-func (t *Tracker) ClientOwes() bool { return t.group == groupOpen || t.gate == gateCopyIn }
+func (t *Tracker) ClientOwes() bool {
+	return t.group == groupOpen || t.group == groupLocal || t.gate == gateCopyIn
+}
 
 // InCopyIn reports whether the backend waits for copy data.
 func (t *Tracker) InCopyIn() bool { return t.gate == gateCopyIn }
@@ -195,7 +224,7 @@ func (t *Tracker) SyncOwed() bool {
 	if t.held > 0 {
 		return false
 	}
-	return t.group == groupOpen || (t.group == groupTail && t.queue.head().kind.extended())
+	return t.group == groupOpen || t.group == groupLocal || (t.group == groupTail && t.queue.head().kind.extended())
 }
 
 // Doomed reports whether an ErrorResponse has come after which the backend can
@@ -262,6 +291,9 @@ func (t *Tracker) Recover(dst []byte) []byte {
 	t.held = 0
 	t.waiting = false
 	t.flushed = false
+	if t.group == groupLocal {
+		t.group = groupClosed // the backend was sent nothing of it
+	}
 	if t.group == groupOpen && !t.skip {
 		dst = AppendQuery(dst, "ROLLBACK")
 		t.send(kindQuery, flagInjected)

@@ -15,6 +15,8 @@ var update = flag.Bool("update", false, "rewrite the results in testdata/tracker
 // tracker says to it:
 //
 //	> X    the client's message X is offered, X! as one that may be COPY
+//	% X    the client's message X is to be answered here
+//	^      a Parse of ours is prepared for the client's next message
 //	~ X    message X is injected
 //	< X a  message X is received; a is a status or a SQLSTATE
 //	* orphan, * recover, * reset
@@ -30,6 +32,10 @@ func runDialogue(t *Tracker, line string, seen visits) string {
 	switch f[0] {
 	case ">":
 		return verdictText(t.Offer(f[1][0], strings.HasSuffix(f[1], "!")))
+	case "%":
+		return verdictText(t.Local(f[1][0]))
+	case "^":
+		return verdictText(t.Prepare())
 	case "~":
 		return verdictText(t.Inject(f[1][0]))
 	case "<":
@@ -53,7 +59,7 @@ func runDialogue(t *Tracker, line string, seen visits) string {
 }
 
 func verdictText(v Verdict) string {
-	return [...]string{"forward", "forward, flush", "hold", "drop", "full"}[v]
+	return [...]string{"forward", "forward, flush", "hold", "drop", "full", "answer now", "answer later"}[v]
 }
 
 func receiveText(t *Tracker, typ byte, arg string, seen visits) string {
@@ -66,6 +72,7 @@ func receiveText(t *Tracker, typ byte, arg string, seen visits) string {
 	if typ == BackendReadyForQuery {
 		status = arg[0]
 	}
+	before := t.Done()
 	a, err := t.Receive(typ, status, []byte(arg))
 	if err != nil {
 		return "error: " + strings.TrimPrefix(err.Error(), "protocol: ")
@@ -82,6 +89,19 @@ func receiveText(t *Tracker, typ byte, arg string, seen visits) string {
 	}
 	if a.Syncs > 0 {
 		w = append(w, fmt.Sprintf("syncs %d", a.Syncs))
+	}
+	var outcomes [3]int
+	for n := before + 1; n <= t.Done(); n++ {
+		outcomes[t.Outcome(n)]++
+	}
+	if outcomes[Failed] > 0 {
+		w = append(w, "failed")
+	}
+	if outcomes[Removed] > 0 {
+		w = append(w, fmt.Sprintf("removes %d", outcomes[Removed]))
+	}
+	if a.Local > 0 {
+		w = append(w, fmt.Sprintf("local %d", a.Local))
 	}
 	if a.Resume {
 		w = append(w, "resume")
@@ -142,7 +162,7 @@ func runDialogues(t *testing.T) visits {
 		tracker.Reset()
 		var out []string
 		for _, line := range strings.Split(strings.TrimSuffix(string(text), "\n"), "\n") {
-			if line != "" && strings.ContainsRune("><~*=", rune(line[0])) {
+			if line != "" && strings.ContainsRune("><%^~*=", rune(line[0])) {
 				event, _, _ := strings.Cut(line, " --")
 				event = strings.TrimSpace(event)
 				line = event

@@ -127,6 +127,10 @@ func (t *Tracker) send(k kind, flags uint8) {
 		t.phase = phaseStart
 	}
 	t.queue.push(entry{kind: k, flags: flags})
+	t.sent++
+	if k.ready() {
+		t.ready++
+	}
 	switch {
 	case k.extended():
 		t.group = groupOpen
@@ -135,6 +139,8 @@ func (t *Tracker) send(k kind, flags uint8) {
 	case k == kindSync:
 		t.group = groupClosed
 		t.skip = false
+	case t.group == groupLocal:
+		t.group = groupClosed // nothing before it that could fail
 	case t.group != groupClosed:
 		t.group = groupTail
 	}

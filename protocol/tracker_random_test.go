@@ -22,10 +22,12 @@ type relay struct {
 	log     []string
 	sent    int // messages of the script that were offered and not held
 	closes  int // one in so many Binds and Describes gets a Close of ours before it
+	relayLocal
 }
 
-func newRelay(t testing.TB, pick source) *relay {
+func newRelay(t testing.TB, pick source, seen map[string]int) *relay {
 	r := &relay{t: t, pick: pick, server: newModel(), closes: 4}
+	r.relayLocal = relayLocal{seen: seen, settled: map[uint64]Outcome{}}
 	r.tracker.Reset()
 	return r
 }
@@ -42,7 +44,13 @@ func (r *relay) logf(format string, args ...any) {
 	r.log = append(r.log, fmt.Sprintf(format, args...))
 }
 
-func (r *relay) send(c message) { r.server.in = append(r.server.in, c) }
+// send sends a message that the tracker has counted just now, or does not count.
+func (r *relay) send(c message) {
+	if kindOf[c.typ] != kindNone && c.number == 0 {
+		c.number = r.tracker.Sent()
+	}
+	r.server.in = append(r.server.in, c)
+}
 
 // offer offers the client's next message; false when it cannot.
 func (r *relay) offer() bool {
@@ -58,9 +66,12 @@ func (r *relay) offer() bool {
 		return true
 	}
 	closed := (c.typ == FrontendBind || c.typ == FrontendDescribe) && r.pick(r.closes) == 0 && r.injectClose()
-	v := r.tracker.Offer(c.typ, c.marked)
-	r.logf("> %c %d marked=%v: %d", c.typ, c.id, c.marked, v)
-	if closed && v != Forward {
+	if r.prepare(c) {
+		return true
+	}
+	v := r.offerOne(c)
+	r.logf("> %c %d marked=%v local=%v: %d", c.typ, c.id, c.marked, c.local, v)
+	if closed && v != Forward && v != AnswerLater {
 		r.fatalf("behind a Close of ours: %d", v)
 	}
 	switch v {
@@ -74,6 +85,9 @@ func (r *relay) offer() bool {
 		return true
 	}
 	r.next()
+	if (v == Forward || v == ForwardFlush) && kindOf[c.typ].ready() {
+		r.localGroup = false
+	}
 	return true
 }
 
@@ -100,7 +114,7 @@ func (r *relay) receive() bool {
 	}
 	m := r.server.out[r.read]
 	r.read++
-	a, err := r.tracker.Receive(m.typ, m.st, []byte(m.code))
+	a, answers, err := r.deliver(&r.tracker, m, &r.pending, r.settled)
 	r.logf("< %c %d %s: %+v %v", m.typ, m.id, m.code, a, err)
 	if err != nil {
 		r.fatalf("received %c: %v", m.typ, err)
@@ -108,8 +122,9 @@ func (r *relay) receive() bool {
 	if a.Syncs > 0 && r.left {
 		r.fatalf("Syncs of a client that has left")
 	}
-	for range a.Syncs {
-		r.send(message{typ: FrontendSync, id: 0})
+	for i := range a.Syncs {
+		r.localGroup = false
+		r.send(message{typ: FrontendSync, id: 0, number: r.tracker.Sent() - uint64(a.Syncs-1-i)})
 	}
 	if a.Resume {
 		r.blocked = false
@@ -124,10 +139,10 @@ func (r *relay) receive() bool {
 		if m.id < 0 {
 			r.fatalf("%c answers a message of ours", m.typ)
 		}
-		r.client = append(r.client, m)
 	} else if m.id >= 0 && !r.left {
 		r.fatalf("%c of the client's message %d is swallowed", m.typ, m.id)
 	}
+	r.client = append(r.client, answers...)
 	return true
 }
 
@@ -166,7 +181,7 @@ func (r *relay) check() {
 	if !more && r.tracker.Busy() {
 		r.fatalf("the server has nothing to say, but the tracker says it is busy")
 	}
-	if open := r.server.open || r.server.skip || r.server.running != nil; !more && r.tracker.AtBoundary() == open {
+	if open := r.server.open || r.server.skip || r.server.running != nil || r.localGroup; !more && r.tracker.AtBoundary() == open {
 		r.fatalf("between groups: tracker %v, server %v", r.tracker.AtBoundary(), !open)
 	}
 	if r.tracker.Idle() && (r.server.running != nil || r.server.skip || r.read < len(r.server.out)) {
@@ -177,12 +192,7 @@ func (r *relay) check() {
 // same fails unless the client got what it would have got from PostgreSQL.
 func (r *relay) same(script []message, whole bool) {
 	want := direct(script).out
-	got := r.client
-	for _, m := range r.server.out[r.read:] {
-		if m.id >= 0 {
-			got = append(got, m)
-		}
-	}
+	got := append(r.client[:len(r.client):len(r.client)], r.rest()...)
 	if !whole && len(got) < len(want) {
 		want = want[:len(got)]
 	}
@@ -202,8 +212,8 @@ func (r *relay) same(script []message, whole bool) {
 
 // clients lets several clients use one backend one after the other; each may
 // leave at any point.
-func clients(t testing.TB, name string, pick source, n int) {
-	r := newRelay(t, pick)
+func clients(t testing.TB, name string, pick source, n int, seen map[string]int) {
+	r := newRelay(t, pick, seen)
 	r.logf("%s", name)
 	for range n {
 		script := makeScript(pick)
@@ -274,7 +284,9 @@ func inject(r *relay) {
 // recoverBackend: the client is gone; the backend comes back, or is lost.
 func recoverBackend(r *relay) (alive, cancelled bool) {
 	r.left, r.blocked = true, false
+	r.pending, r.localGroup, r.prepared = nil, false, 0
 	r.tracker.Orphan()
+	number := r.tracker.Sent()
 	out := r.tracker.Recover(nil)
 	r.logf("recover %q", out)
 	for len(out) > 0 {
@@ -282,7 +294,12 @@ func recoverBackend(r *relay) (alive, cancelled bool) {
 		if err != nil {
 			r.fatalf("recover: %v", err)
 		}
-		r.send(message{typ: typ, id: -1, statements: []statement{{does: doesUndo}}})
+		c := message{typ: typ, id: -1, statements: []statement{{does: doesUndo}}}
+		if kindOf[typ] != kindNone {
+			number++
+			c.number = number
+		}
+		r.send(c)
 		out = out[size:]
 	}
 	if again := r.tracker.Recover(nil); len(again) != 0 {
@@ -304,6 +321,7 @@ func recoverBackend(r *relay) (alive, cancelled bool) {
 	if !r.tracker.Idle() || r.server.running != nil || r.server.skip {
 		r.fatalf("the backend does not come back")
 	}
+	r.sameOutcomes()
 	return true, cancelled
 }
 
@@ -330,9 +348,15 @@ func (r *relay) cancel() bool {
 
 func TestTrackerAgainstModel(t *testing.T) {
 	const seeds = 4000
+	seen := map[string]int{}
 	for seed := range uint64(seeds) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		clients(t, fmt.Sprintf("seed %d", seed), rng.IntN, 3)
+		clients(t, fmt.Sprintf("seed %d", seed), rng.IntN, 3, seen)
+	}
+	for _, what := range relayEvents {
+		if seen[what] < seeds/100 {
+			t.Errorf("%q happened %d times only", what, seen[what])
+		}
 	}
 }
 
@@ -347,6 +371,6 @@ func FuzzTracker(f *testing.F) {
 			b := data[0]
 			data = data[1:]
 			return int(b) % n
-		}, 3)
+		}, 3, map[string]int{})
 	})
 }

@@ -4,7 +4,7 @@ package protocol
 // status is the status byte of ReadyForQuery, code the SQLSTATE of
 // ErrorResponse (see ErrorCode); for other types they are not looked at. After
 // an error the count is lost and the backend is to be closed.
-func (t *Tracker) Receive(typ byte, status byte, code []byte) (Answer, error) {
+func (t *Tracker) Receive(typ byte, status byte, code []byte) (a Answer, err error) {
 	switch typ {
 	case BackendNoticeResponse, BackendParameterStatus:
 		return Answer{Swallow: t.swallow(flagSwallow)}, nil
@@ -23,12 +23,15 @@ func (t *Tracker) Receive(typ byte, status byte, code []byte) (Answer, error) {
 	if typ < 128 {
 		next = grammar[head.kind][t.phase][typ]
 	}
-	a := Answer{Swallow: head.flags&flagSwallow != 0}
+	a.Swallow = head.flags&flagSwallow != 0
 	switch {
 	case next == phaseNone:
 		return Answer{}, ErrUnexpected
 	case typ == BackendErrorResponse:
-		return t.receiveError(a, next, code)
+		if err := t.receiveError(&a, next, code); err != nil {
+			return Answer{}, err
+		}
+		return a, nil
 	case next == t.phase:
 		return a, nil // a row, copy data
 	case next == phaseCopyIn:
@@ -52,12 +55,20 @@ func (t *Tracker) Receive(typ byte, status byte, code []byte) (Answer, error) {
 		}
 		t.status = status
 		a.Ready, a.Status = true, status
+		if t.phase == phaseFailed {
+			t.failed = t.Done() + 1
+			t.removed = t.failed
+		}
 	}
 	t.phase = next
 	if next == phaseDone {
 		t.pop()
+		if t.queue.n > 0 {
+			a.Local = t.popLocal()
+		}
 	}
-	return t.resume(a), nil
+	a.Resume = t.resume()
+	return a, nil
 }
 
 // swallow tells for whom a message is that answers nothing.
@@ -85,7 +96,7 @@ func (t *Tracker) receiveUnowed(typ byte) (Answer, error) {
 }
 
 // receiveError applies invariants 3 and 4 and settles the COPY.
-func (t *Tracker) receiveError(a Answer, next phase, code []byte) (Answer, error) {
+func (t *Tracker) receiveError(a *Answer, next phase, code []byte) error {
 	head := t.queue.head()
 	inCopy := t.phase == phaseCopyIn
 	if inCopy && t.foreign {
@@ -93,10 +104,10 @@ func (t *Tracker) receiveError(a Answer, next phase, code []byte) (Answer, error
 			// The COPY has read the message that cannot be part of it. PostgreSQL
 			// 14 and later end the session, older ones go on, having lost it.
 			t.doomed = true
-			return a, nil
+			return nil
 		}
 		if t.held > 0 && string(code) != CodeQueryCanceled {
-			return Answer{}, ErrCopyDoubt // those Syncs belong before that message
+			return ErrCopyDoubt // those Syncs belong before that message
 		}
 	}
 	syncs := t.held
@@ -105,8 +116,11 @@ func (t *Tracker) receiveError(a Answer, next phase, code []byte) (Answer, error
 		syncs = 0 // raised while the COPY waits for data: it has read them
 	}
 	a.InjectedError = head.flags&flagInjected != 0
+	a.Swallow = head.flags&flagOurs != 0
 	if next == phaseSkip {
+		t.failed = t.Done() + 1
 		a.InjectedError = t.popToSync() || a.InjectedError
+		t.removed = t.Done()
 	} else {
 		t.phase = phaseFailed
 		if head.flags&flagMarked != 0 {
@@ -118,7 +132,8 @@ func (t *Tracker) receiveError(a Answer, next phase, code []byte) (Answer, error
 		t.send(kindSync, 0)
 	}
 	a.Syncs = syncs
-	return t.resume(a), nil
+	a.Resume = t.resume()
+	return nil
 }
 
 // popToSync removes the head and all entries behind it up to a Sync, and sets
@@ -139,6 +154,9 @@ func (t *Tracker) popToSync() (injected bool) {
 func (t *Tracker) pop() {
 	head := *t.queue.head()
 	t.queue.pop()
+	if head.kind.ready() {
+		t.ready--
+	}
 	t.phase = phaseStart
 	t.loose = min(t.loose, t.queue.n)
 	if t.queue.n == 0 && t.group == groupTail {
@@ -160,10 +178,23 @@ func (t *Tracker) openGate() {
 	}
 }
 
-func (t *Tracker) resume(a Answer) Answer {
-	if t.waiting && t.Resume() {
-		t.waiting = false
-		a.Resume = true
+// popLocal removes the local entries that have become the head (invariant 7) and
+// counts those whose client is still there.
+func (t *Tracker) popLocal() (complete int) {
+	for t.queue.n > 0 && t.queue.head().flags&flagLocal != 0 {
+		if t.queue.head().flags&flagOrphan == 0 {
+			complete++
+		}
+		t.pop()
 	}
-	return a
+	return complete
+}
+
+// resume reports whether a message that was held may be offered from now on.
+func (t *Tracker) resume() bool {
+	if !t.waiting || !t.Resume() {
+		return false
+	}
+	t.waiting = false
+	return true
 }

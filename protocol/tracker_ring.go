@@ -5,11 +5,16 @@ const (
 	flagInjected uint8 = 1 << iota // sent by us
 	flagOrphan                     // its client has left
 	flagMarked                     // an Execute or Query that may be COPY FROM STDIN
+	flagLocal                      // answered here: it was not sent
+	flagPrepared                   // sent by us; its failure is the client's
 )
 
-const flagSwallow = flagInjected | flagOrphan
+const (
+	flagOurs    = flagInjected | flagOrphan // nothing that answers it is for the client
+	flagSwallow = flagOurs | flagPrepared   // its success is not
+)
 
-// entry is one message that the backend owes an answer to.
+// entry is one message that is owed an answer.
 type entry struct {
 	kind  kind
 	flags uint8

@@ -15,10 +15,6 @@ import (
 // last report just before each ReadyForQuery. In both, the last report before
 // the ReadyForQuery that says idle is the value that holds.
 
-// maxAdopted bounds the bytes of an adopted value. PostgreSQL's own bounds are
-// far below: 63 for application_name, 255 for TimeZone.
-const maxAdopted = 1 << 10
-
 // adoptable are the parameters that a Profile takes over.
 var adoptable = [...]struct {
 	name string
@@ -141,31 +137,4 @@ func (p *Profile) with(changes []change) *Profile {
 		}
 	}
 	return Intern(settings)
-}
-
-func sameItem(a, b *item) bool {
-	return a == nil && b == nil || a != nil && b != nil && a.value == b.value
-}
-
-// valueOf finds the present value and the base of a parameter, whose name is in
-// lower case.
-func valueOf(reported Reported, name string) (value, base []byte, known bool) {
-	for i := range reported.Len() {
-		if n, value, base := reported.At(i); len(n) == len(name) && equalFold(name, n) {
-			return value, base, true
-		}
-	}
-	return nil, nil, false
-}
-
-// plainValue says whether a reported value can be sent to another backend as it
-// is: it is short, and ASCII, hence the same whatever encoding the report has
-// been converted to.
-func plainValue(value []byte) bool {
-	for _, c := range value {
-		if c < ' ' || c >= 0x7f {
-			return false
-		}
-	}
-	return len(value) <= maxAdopted
 }

@@ -28,7 +28,8 @@ const (
 // has its base value, as far as the server reports it and as of the report
 // counted by gen; pending is set from the moment a batch is sent until
 // Confirm, Failed, Cleared or Uncertain; uncertain means that nothing is known
-// of what holds, and that the next batch therefore begins with RESET ALL. A
+// of what holds, and that the next batch therefore begins with RESET ALL. strayed
+// means the same, but nothing that could end the batch is expected. A
 // batch is one simple Query, hence one transaction: it holds as a whole or not
 // at all.
 //
@@ -44,6 +45,7 @@ type Applied struct {
 	pendingSet uint64
 	gen        uint32
 	uncertain  bool
+	strayed    bool
 	noted      bool
 }
 
@@ -85,14 +87,14 @@ func (a *Applied) Pending() bool { return a.pending != nil }
 // beyond the growth of dst.
 func (a *Applied) Batch(dst []byte, want *Profile, reported Reported) (out []byte, plan Plan) {
 	current := a.Profile()
-	if current == want && a.gen == reported.Gen() && !a.uncertain && !a.noted {
+	if current == want && a.gen == reported.Gen() && !a.uncertain && !a.strayed && !a.noted {
 		return dst, Nothing
 	}
 	a.noted = false
 	start := len(dst)
 	dst = append(dst, protocol.FrontendQuery, 0, 0, 0, 0)
 	body := len(dst)
-	if a.uncertain {
+	if a.uncertain || a.strayed {
 		dst = a.appendAll(dst, want, reported)
 	} else {
 		dst = a.appendDifference(dst, current, want, reported)
@@ -113,7 +115,7 @@ func (a *Applied) Batch(dst []byte, want *Profile, reported Reported) (out []byt
 // Confirm records that the batch under way succeeded. What the server reports
 // now for parameters outside the profile is their base.
 func (a *Applied) Confirm(reported Reported) {
-	a.profile, a.pending, a.uncertain = a.pending, nil, false
+	a.profile, a.pending, a.uncertain, a.strayed = a.pending, nil, false, false
 	a.set = a.pendingSet
 	a.rebase(reported)
 }
@@ -126,7 +128,7 @@ func (a *Applied) Failed() { a.pending, a.noted = nil, true }
 // Cleared records that DISCARD ALL (or RESET ALL with the role and session user reset)
 // succeeded: nothing of any client holds.
 func (a *Applied) Cleared(reported Reported) {
-	a.profile, a.pending, a.uncertain = empty, nil, false
+	a.profile, a.pending, a.uncertain, a.strayed = empty, nil, false, false
 	a.set, a.noted = 0, false
 	a.rebase(reported)
 }
@@ -136,8 +138,10 @@ func (a *Applied) Cleared(reported Reported) {
 func (a *Applied) Uncertain() { a.profile, a.pending, a.uncertain = empty, nil, true }
 
 func (a *Applied) rebase(reported Reported) {
+	login := a.Profile().identity().login()
 	for i := range reported.Len() {
-		if name, _, _ := reported.At(i); a.Profile().find(name) == nil {
+		// The facts of the login's user are not those of a role.
+		if name, _, _ := reported.At(i); a.Profile().find(name) == nil && (reported.SettableAt(i) || login) {
 			reported.Rebase(i)
 		}
 	}
@@ -154,22 +158,40 @@ func (a *Applied) appendAll(dst []byte, want *Profile, reported Reported) []byte
 	}
 	dst = append(appendIdentityReset(dst), "RESET ALL;"...)
 	for i := range want.items {
-		if want.items[i].name != "role" {
+		if !identity(want.items[i].name) {
 			dst = append(dst, want.items[i].set...)
 		}
 	}
-	if role := want.find("role"); role != nil {
-		dst = append(dst, role.set...)
+	return want.identity().appendTo(dst)
+}
+
+// who is the user whose rights hold, where it is another than the login's.
+type who struct{ session, role *item }
+
+func (p *Profile) identity() who {
+	return who{session: p.find("session_authorization"), role: p.find("role")}
+}
+
+func (w who) login() bool { return w.session == nil && w.role == nil }
+
+func (w who) appendTo(dst []byte) []byte {
+	for _, it := range [...]*item{w.session, w.role} {
+		if it != nil {
+			dst = append(dst, it.set...)
+		}
 	}
 	return dst
 }
 
-// appendDifference appends the statements. Where a role is or will be in force,
-// it is put off first and on last, so that everything else is set by the user
-// that logged in.
+// identity says whether a parameter decides whose rights hold.
+func identity(name string) bool { return name == "role" || name == "session_authorization" }
+
+// appendDifference appends the statements. Where another user's rights are or
+// will be in force, they are put off first and on last, so that everything else
+// is set by the user that logged in.
 func (a *Applied) appendDifference(dst []byte, current, want *Profile, reported Reported) []byte {
-	had, role := current.find("role"), want.find("role")
-	if had == nil && role == nil {
+	had, who := current.identity(), want.identity()
+	if had.login() && who.login() {
 		if identityStrayed(reported) {
 			dst = appendIdentityReset(dst)
 		}
@@ -179,13 +201,10 @@ func (a *Applied) appendDifference(dst []byte, current, want *Profile, reported 
 	dst = appendIdentityReset(dst)
 	body := len(dst)
 	dst = a.appendSettings(dst, current, want, reported)
-	if len(dst) == body && had != nil && role != nil && had.value == role.value {
+	if len(dst) == body && sameItem(had.session, who.session) && sameItem(had.role, who.role) {
 		return dst[:start]
 	}
-	if role != nil {
-		dst = append(dst, role.set...)
-	}
-	return dst
+	return who.appendTo(dst)
 }
 
 func appendIdentityReset(dst []byte) []byte {
@@ -234,7 +253,7 @@ func (a *Applied) appendSettings(dst []byte, current, want *Profile, reported Re
 		if elsewhere(reported, it.name) {
 			continue
 		}
-		if had := current.find(it.name); had == nil || had.value != it.value {
+		if had := current.find(it.name); !sameItem(had, it) {
 			dst = append(dst, it.set...)
 		}
 	}
@@ -245,5 +264,5 @@ func (a *Applied) appendSettings(dst []byte, current, want *Profile, reported Re
 // the role, on its own.
 func elsewhere(reported Reported, name string) bool {
 	_, ok := reported.Get(name)
-	return ok || name == "role"
+	return ok || identity(name)
 }

@@ -88,8 +88,8 @@ func TestBatchOfReportedSearchPath(t *testing.T) {
 
 func TestBatchThatMayFailIsAwaited(t *testing.T) {
 	c := newConn(t, "TimeZone", "UTC")
-	c.become(Intern(params("my.own", "1")), Await, `SET "my"."own"=E'1';`)
-	c.become(Intern(params("work_mem", "8MB")), Await, `RESET "my"."own";SET "work_mem"=E'8MB';`)
+	c.become(Intern(params("default_tablespace", "1")), Await, `SET "default_tablespace"=E'1';`)
+	c.become(Intern(params("work_mem", "8MB")), Await, `RESET "default_tablespace";SET "work_mem"=E'8MB';`)
 	c.become(Intern(params("statement_timeout", "5ms", "work_mem", "8MB")), Await, `SET "statement_timeout"=E'5ms';`)
 	c.become(Intern(params("work_mem", "8MB")), Await, `RESET "statement_timeout";`)
 	c.become(Intern(params("work_mem", "9MB")), Pipeline, `SET "work_mem"=E'9MB';`)
@@ -144,7 +144,7 @@ func TestBatchOfRole(t *testing.T) {
 
 func TestBatchFailed(t *testing.T) {
 	c := newConn(t, "TimeZone", "UTC")
-	want := Intern(params("my.own", "1"))
+	want := Intern(params("default_tablespace", "1"))
 	if _, plan := c.applied.Batch(nil, want, &c.params); plan != Await {
 		t.Fatalf("plan %d", plan)
 	}
@@ -152,7 +152,7 @@ func TestBatchFailed(t *testing.T) {
 	if c.applied.Pending() || c.applied.Profile() != Empty() {
 		t.Error("a failed batch left something behind")
 	}
-	c.become(want, Await, `SET "my"."own"=E'1';`)
+	c.become(want, Await, `SET "default_tablespace"=E'1';`)
 }
 
 func TestBatchOfUncertainBackend(t *testing.T) {
@@ -189,7 +189,7 @@ func TestBatchFreshFromLogin(t *testing.T) {
 		t.Errorf("batch %q", out)
 	}
 	out, plan := a.Batch(nil, Intern(params("x.long", strings.Repeat("v", 70000))), &p)
-	if plan != Await || len(out) != 1+int(out[1])<<24+int(out[2])<<16+int(out[3])<<8+int(out[4]) {
+	if plan != Pipeline || len(out) != 1+int(out[1])<<24+int(out[2])<<16+int(out[3])<<8+int(out[4]) {
 		t.Errorf("a long batch has %d bytes and says %v", len(out), out[:5])
 	}
 }

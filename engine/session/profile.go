@@ -1,6 +1,3 @@
-// Package session holds what pg-kinetic knows of one client's session apart
-// from its connection: the settings it asked for at startup or by SET, and how
-// they come to hold on every backend that serves it, and only there.
 package session
 
 import (
@@ -14,8 +11,9 @@ import (
 )
 
 // Profile is the settings of a client: what it asked for at startup, judged, and
-// what it has set since (Adopt). Names in lower case, sorted, each once, with the
-// value as PostgreSQL shows it.
+// what it has set since. Names in lower case, sorted, each once, with the value as
+// PostgreSQL shows it or, of a parameter that it does not report, as the client
+// has written it.
 // Immutable; equal settings share one pointer, so that comparing two clients'
 // settings is comparing pointers. Any loop may read it.
 type Profile struct {
@@ -27,6 +25,7 @@ type Profile struct {
 
 type item struct {
 	name, value string
+	list        bool   // value is what SET takes behind TO, not what SHOW gives
 	set         string // the statement that sets it
 }
 
@@ -38,8 +37,8 @@ func Empty() *Profile { return empty }
 // profiles interns. Invariant: a key's weak pointer leads to the one live
 // Profile with that content, or to none when its last client has left; its
 // cleanup then removes the key. Memory therefore follows the clients that are
-// connected, each bounded by the size of a startup packet and of what Adopt
-// takes.
+// connected, each bounded by the size of a startup packet and of what Settings
+// takes (maxLog, maxReadBack).
 var profiles struct {
 	sync.Mutex
 	byKey map[string]weak.Pointer[Profile]
@@ -49,16 +48,27 @@ var profiles struct {
 // lower case and unique, in any order. Safe for all goroutines; takes a mutex
 // (once a login, and once a SET that changes something).
 func Intern(settings []protocol.Param) *Profile {
-	if len(settings) == 0 {
+	items := make([]item, len(settings))
+	for i, s := range settings {
+		items[i] = item{name: s.Name, value: s.Value}
+	}
+	return intern(items)
+}
+
+// intern is Intern for items, which it sorts and completes.
+func intern(items []item) *Profile {
+	if len(items) == 0 {
 		return empty
 	}
-	settings = slices.Clone(settings)
-	slices.SortFunc(settings, func(a, b protocol.Param) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(items, func(a, b item) int { return strings.Compare(a.name, b.name) })
 	var b strings.Builder
-	for _, s := range settings {
-		b.WriteString(s.Name)
+	for i := range items {
+		b.WriteString(items[i].name)
+		if items[i].list {
+			b.WriteByte('=') // no name has one
+		}
 		b.WriteByte(0)
-		b.WriteString(s.Value)
+		b.WriteString(items[i].value)
 		b.WriteByte(0)
 	}
 	key := b.String()
@@ -68,7 +78,7 @@ func Intern(settings []protocol.Param) *Profile {
 	if p := profiles.byKey[key].Value(); p != nil {
 		return p
 	}
-	p := newProfile(settings)
+	p := newProfile(items)
 	if profiles.byKey == nil {
 		profiles.byKey = make(map[string]weak.Pointer[Profile])
 	}
@@ -87,11 +97,16 @@ func forgetProfile(key string) {
 	}
 }
 
-func newProfile(sorted []protocol.Param) *Profile {
-	p := &Profile{pipelined: true, items: make([]item, len(sorted))}
-	for i, s := range sorted {
-		p.items[i] = item{name: s.Name, value: s.Value, set: string(appendSet(nil, s.Name, s.Value))}
-		p.pipelined = p.pipelined && cannotFail(s.Name, s.Value)
+func newProfile(items []item) *Profile {
+	p := &Profile{pipelined: true, items: items}
+	for i := range items {
+		it := &items[i]
+		if it.list {
+			it.set = string(appendSetList(nil, it.name, it.value))
+		} else {
+			it.set = string(appendSet(nil, it.name, it.value))
+		}
+		p.pipelined = p.pipelined && cannotFail(it.name, it.value)
 	}
 	return p
 }
@@ -133,24 +148,8 @@ func equalFold(lower, name string) bool {
 	return true
 }
 
-// cannotFail says whether setting a parameter to a value that PostgreSQL has
-// accepted once can be relied on: its check looks at nothing that changes. A
-// short statement or transaction time-out could end the very batch that
-// replaces it, so those count only from one second on.
-func cannotFail(name, value string) bool {
-	switch name {
-	case "application_name", "client_encoding", "datestyle", "intervalstyle", "timezone",
-		"extra_float_digits", "bytea_output", "search_path", "standard_conforming_strings",
-		"client_min_messages", "work_mem", "geqo", "jit", "plan_cache_mode", "lock_timeout",
-		"idle_in_transaction_session_timeout", "default_transaction_isolation",
-		"default_transaction_read_only", "default_transaction_deferrable", "row_security",
-		"tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_keepalives_count", "tcp_user_timeout":
-		return true
-	case "statement_timeout", "transaction_timeout":
-		ms, inMs := strings.CutSuffix(value, "ms")
-		return !inMs || len(ms) > 3
-	}
-	return false
+func sameItem(a, b *item) bool {
+	return a == nil && b == nil || a != nil && b != nil && a.value == b.value && a.list == b.list
 }
 
 // LoginParams appends the ParameterStatus messages of a client's login: those

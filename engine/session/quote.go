@@ -112,3 +112,13 @@ func appendSetConfig(dst []byte, name, value string, local bool) []byte {
 	}
 	return append(dst, ",false)"...)
 }
+
+// appendSetList appends the statement that gives a parameter the value of a list
+// as SET takes it (sqllex.Op.AppendValue).
+func appendSetList(dst []byte, name, list string) []byte {
+	dst = append(dst, "SET "...)
+	dst = appendIdentifier(dst, name)
+	dst = append(dst, '=')
+	dst = append(dst, list...)
+	return append(dst, ';')
+}

@@ -26,3 +26,31 @@ type Defaults interface {
 	ServerMajor() int
 	AppendAll(dst []byte) []byte // one ParameterStatus each
 }
+
+// maxAdopted bounds the bytes of a value that is taken from a report.
+// PostgreSQL's own bounds are far below: 63 for application_name, 255 for
+// TimeZone.
+const maxAdopted = 1 << 10
+
+// valueOf finds the present value and the base of a parameter, whose name is in
+// lower case.
+func valueOf(reported Reported, name string) (value, base []byte, known bool) {
+	for i := range reported.Len() {
+		if n, value, base := reported.At(i); len(n) == len(name) && equalFold(name, n) {
+			return value, base, true
+		}
+	}
+	return nil, nil, false
+}
+
+// plainValue says whether a reported value can be sent to another backend as it
+// is: it is short, and ASCII, hence the same whatever encoding the report has
+// been converted to.
+func plainValue(value []byte) bool {
+	for _, c := range value {
+		if c < ' ' || c >= 0x7f {
+			return false
+		}
+	}
+	return len(value) <= maxAdopted
+}

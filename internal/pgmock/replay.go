@@ -14,7 +14,7 @@ import (
 )
 
 // Replay is a PostgreSQL that answers one recorded client at a time with what was recorded, and by a small model what a
-// pooler adds: settings, Close of the unnamed statement, Flush, what ends a group or a COPY, ROLLBACK, DISCARD ALL; and
+// pooler adds: settings, Close of the unnamed statement, Flush, what ends a group or a COPY, ROLLBACK, DISCARD ALL and its parts; and
 // nonces (see Nonce). A message that is neither fails the test, and so does a session that ends inside a message of at most
 // SmallMessage bytes. As PostgreSQL does, it keeps the answers of the extended protocol back until Flush, ReadyForQuery or an error.
 //
@@ -332,7 +332,31 @@ func (s *replaySession) query(sql string, unexpected error) ([]byte, error) {
 		}
 		return append(append(s.resetAll(), Complete("DISCARD ALL")...), Ready('I')...), nil
 	}
+	if answer, ok := cleanUp(sql); ok && s.status == 'I' && !s.open {
+		return answer, nil
+	}
 	return s.settings(sql, unexpected)
+}
+
+// cleanUp answers a Query that undoes what a client has left.
+func cleanUp(sql string) (answer []byte, ok bool) {
+	for sql != "" {
+		statement, rest, _ := strings.Cut(sql, ";")
+		switch statement {
+		case "CLOSE ALL":
+			answer = append(answer, Complete("CLOSE CURSOR ALL")...)
+		case "UNLISTEN *":
+			answer = append(answer, Complete("UNLISTEN")...)
+		case "SELECT pg_catalog.pg_advisory_unlock_all()":
+			answer = append(append(answer, DataRow("")...), Complete("SELECT 1")...)
+		case "DISCARD TEMP", "DEALLOCATE ALL":
+			answer = append(answer, Complete(statement)...)
+		default:
+			return nil, false
+		}
+		sql = rest
+	}
+	return append(answer, Ready('I')...), true
 }
 
 var settingPattern = regexp.MustCompile(`^(?:SET "(\w+)"=E'(\w*)'|RESET "(\w+)"|RESET (ALL));`)

@@ -53,6 +53,12 @@ const (
 	SetIntervalStyle
 	SetStandardConformingStrings
 	SetTimeZone
+	// SetLocal: SET LOCAL.
+	SetLocal
+	// Savepoint: SAVEPOINT, RELEASE or ROLLBACK TO.
+	Savepoint
+	// CloseCursor: CLOSE.
+	CloseCursor
 
 	// AllFlags is what a text gets that the lexer cannot follow in constant memory.
 	AllFlags = 1<<iota - 1

@@ -48,6 +48,9 @@ func (s *statement) beginSimple(k []byte) {
 		class = ClassWrite
 	case "savepoint", "release":
 		class = ClassTransaction
+		s.flags |= Savepoint
+	case "close":
+		s.flags |= CloseCursor
 	case "alter", "drop", "truncate", "vacuum", "analyze", "analyse", "cluster", "reindex", "refresh",
 		"grant", "revoke", "comment", "reassign", "security", "import", "checkpoint":
 		class = ClassMaintenance
@@ -167,6 +170,7 @@ func (s *statement) furtherEnd(k []byte, p prev) {
 	switch string(k) {
 	case "to": // ROLLBACK TO SAVEPOINT
 		s.ends = false
+		s.flags |= Savepoint
 	case "prepared": // COMMIT PREPARED: of another transaction
 		if p == prevHead {
 			s.ends = false
@@ -207,7 +211,9 @@ func (s *statement) furtherSetName(k []byte, p prev) {
 	switch string(k) {
 	case "session":
 		s.prev = prevSession
-	case "local", "transaction", "constraints":
+	case "local":
+		s.setting, s.prev = SetLocal, prevScope
+	case "transaction", "constraints":
 		s.setting, s.prev = 0, prevScope
 	}
 }

@@ -33,7 +33,7 @@ func TestSetOfReportedParameters(t *testing.T) {
 	f("set timezone = utc; set timezone to default", SetTimeZone|SetSession)
 	f("set timezone = utc\x00", SetTimeZone)
 
-	f("set local timezone = utc", 0)
+	f("set local timezone = utc", SetLocal)
 	f("set timezone to default", SetSession)
 	f("set session timezone = DEFAULT", SetSession)
 	f("set datestyle = iso, default", SetSession)

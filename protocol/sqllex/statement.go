@@ -184,8 +184,11 @@ func (s *statement) other(c byte) {
 	next := prevNone
 	switch s.prev {
 	case prevHead:
-		if s.head == headSet {
+		switch {
+		case s.head == headSet:
 			s.setting = SetSession // SET "name"
+		case s.head == headPrepare && c == 0:
+			s.flags |= Prepare // PREPARE "name"
 		}
 	case prevName:
 		if next = prevValue; c == '.' {

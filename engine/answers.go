@@ -1,0 +1,159 @@
+package engine
+
+// Answers made here in the place of the server's: ParseComplete and CloseComplete
+// of statements that are known, and errors that take the place of an error of the
+// server's.
+//
+// State: client.due, answers that are complete and not yet sent; client.later, those
+// that wait for what is before them; server.swap, the message whose error is to be
+// replaced. PostgreSQL sends such answers with the next Sync or Flush, and so do we:
+// with the server's next message, or at once when nothing is owed and a Flush comes.
+
+import (
+	"pgkinetic/protocol"
+)
+
+// localAnswer is an answer made here.
+type localAnswer uint8
+
+const (
+	parseComplete localAnswer = iota
+	closeComplete
+)
+
+var localMessages = [...][]byte{
+	parseComplete: protocol.AppendParseComplete(nil),
+	closeComplete: protocol.AppendCloseComplete(nil),
+}
+
+// dueAnswers are answers in order, a bit each.
+type dueAnswers struct {
+	bits uint32
+	n    uint8
+}
+
+// laterAnswers are answers that wait, each with the number of its message.
+type laterAnswers struct {
+	n     int // of list, from first
+	first int
+	list  []laterAnswer
+}
+
+type laterAnswer struct {
+	number uint64
+	answer localAnswer
+}
+
+// answerHere answers message n, which the tracker has counted as local.
+func (c *client) answerHere(n uint64, a localAnswer) disposition {
+	c.sentOne()
+	c.w.stats.prepared[preparedLocal].inc()
+	if c.srv.tracker.Done() < n {
+		k := &c.later
+		if k.n == 0 {
+			k.first, k.list = 0, k.list[:0]
+		}
+		k.list = append(k.list, laterAnswer{n, a})
+		k.n++
+		return drop
+	}
+	c.catalog().Settle(&c.srv.tracker)
+	c.owe(a)
+	return drop
+}
+
+func (c *client) owe(a localAnswer) {
+	if c.due.n == 32 {
+		c.putDue()
+	}
+	c.due.bits |= uint32(a) << c.due.n
+	c.due.n++
+}
+
+// putDue sends the answers that are due.
+func (c *client) putDue() {
+	for c.due.n > 0 {
+		c.put(localMessages[c.due.bits&1])
+		c.due.bits >>= 1
+		c.due.n--
+	}
+}
+
+// settleLater moves what is complete from later to due.
+func (c *client) settleLater(t *protocol.Tracker) {
+	k := &c.later
+	for k.n > 0 && k.list[k.first].number <= t.Done() {
+		if e := k.list[k.first]; t.Outcome(e.number) == protocol.Executed {
+			c.owe(e.answer)
+		}
+		k.first++
+		k.n--
+	}
+	if k.n == 0 && cap(k.list) > 64 {
+		k.list = nil
+	}
+}
+
+// failInPlace lets the message in hand fail on the server, whose state follows, with
+// e in the place of the server's error.
+func (c *client) failInPlace(typ byte, e *protocol.ErrorFields) disposition {
+	s := c.srv
+	c.scan = nil
+	if s.swapAt > s.tracker.Done() {
+		return c.hold()
+	}
+	failing := failingQuery
+	if typ != protocol.FrontendQuery {
+		typ, failing = protocol.FrontendParse, failingParse
+	}
+	v := s.tracker.Offer(typ, false)
+	if v != protocol.Forward && v != protocol.ForwardFlush {
+		return c.notSent(v)
+	}
+	n := s.tracker.Sent()
+	s.swapAt, s.swap = n, e
+	s.held.ParseUnnamed(n, nil)
+	if typ == protocol.FrontendQuery {
+		c.catalog().Query(n)
+		s.groupAt = n + 1
+	}
+	c.putRun()
+	s.put(failing)
+	c.sentOne()
+	return sentAs(v)
+}
+
+var (
+	failingQuery = protocol.AppendQuery(nil, "pg-kinetic refuses this statement")
+	failingParse = append(protocol.AppendParseHead(nil, "", len(failingText)), failingText...)
+	failingText  = []byte("pg-kinetic refuses this statement\x00\x00\x00")
+)
+
+// errorFor gives the ErrorResponse that c gets instead of one of the server's with
+// this body, which answers message n; nil: it gets the server's.
+func (s *server) errorFor(c *client, n uint64, body, code []byte) []byte {
+	w := s.w
+	if s.swapAt == n {
+		w.answer = protocol.AppendError(w.answer[:0], *s.swap)
+		return w.answer
+	}
+	switch string(code) {
+	case protocol.CodeInvalidSQLStatementName, protocol.CodeFeatureNotSupported:
+		if k := s.held.Outdated(n); k > 0 {
+			w.stats.prepared[preparedStale].add(uint64(k))
+		}
+	case protocol.CodeDuplicatePreparedStatement, protocol.CodeProtocolViolation:
+	default:
+		return nil
+	}
+	from, st := s.held.NamedIn(body)
+	if st == nil {
+		return nil
+	}
+	name, ok := c.catalog().NameOf(st)
+	if !ok {
+		return nil
+	}
+	w.answer = protocol.RenameInError(w.answer[:0], body, from, name)
+	return w.answer
+}

@@ -1,0 +1,208 @@
+package engine
+
+// Effects: what executing a text does to the client's session, beyond its answer:
+// it pins, it sets, it takes prepared statements away. It is noted when the text is
+// sent (a Query, or the Execute of a portal that was made of it), in the safe
+// direction; what undoes a pin counts when the server has answered that it did.
+
+import (
+	"pgkinetic/protocol"
+	"pgkinetic/protocol/sqllex"
+)
+
+// ending is a statement under way that ends pins.
+type ending struct {
+	number uint64 // of its message; 0: none
+	pins   pinSet
+	all    bool // it is DISCARD ALL
+}
+
+// statementFlags are those of texts that name prepared statements, or end pins.
+const statementFlags = sqllex.Prepare | sqllex.Execute | sqllex.Deallocate | sqllex.Discard | sqllex.AdvisoryUnlock
+
+// passQuery passes on a Query.
+func (c *client) passQuery(m []byte, l *look) disposition {
+	if d := c.readyText(protocol.FrontendQuery, l.flags, l.sql); d != take {
+		return d
+	}
+	d := c.passAsIs(protocol.FrontendQuery, m, l)
+	if d == take || d == takeFlush {
+		s := c.srv
+		n := s.tracker.Sent()
+		c.catalog().Query(n)
+		s.held.Query(n)
+		c.strange = false
+		c.executed(n, l.flags, l.sql)
+	}
+	return d
+}
+
+// passExecute passes on an Execute.
+func (c *client) passExecute(m []byte, l *look) disposition {
+	portal, _ := protocol.ExecutePortal(m[protocol.HeaderLen:])
+	st := c.prep.portal(portal)
+	if st == nil {
+		return c.passAsIs(protocol.FrontendExecute, m, l)
+	}
+	if d := c.readyText(protocol.FrontendExecute, st.Flags(), st.Text()); d != take {
+		return d
+	}
+	d := c.passAsIs(protocol.FrontendExecute, m, l)
+	if d == take || d == takeFlush {
+		c.executed(c.srv.tracker.Sent(), st.Flags(), st.Text())
+	}
+	return d
+}
+
+// readyText prepares for a text that is to be executed next. d is take if it may
+// be.
+func (c *client) readyText(typ byte, flags sqllex.Flags, sql []byte) (d disposition) {
+	if p := pinsOf(flags); !c.mayPin(p) {
+		return c.failInPlace(typ, c.pinRefused(p))
+	}
+	if flags&(sqllex.Prepare|sqllex.Execute|sqllex.Deallocate) == 0 || !c.virtual() {
+		return take
+	}
+	w := c.w
+	extended := typ == protocol.FrontendExecute
+	w.ops = sqllex.AppendOps(w.ops[:0], sql)
+	for i := range w.ops {
+		op := &w.ops[i]
+		switch op.Kind {
+		case sqllex.OpDeallocate:
+			d = c.exposeDeallocated(w.nameOf(op, sql), extended)
+		case sqllex.OpPrepare, sqllex.OpExecute:
+			d = c.expose(w.nameOf(op, sql), extended)
+		default:
+			continue
+		}
+		if d != take {
+			return d
+		}
+	}
+	return take
+}
+
+// nameOf gives the name of an operation, folded; empty if the text does not show
+// it. It is valid until the next call.
+func (w *worker) nameOf(op *sqllex.Op, sql []byte) []byte {
+	name, ok := op.AppendName(w.name[:0], sql)
+	if !ok {
+		return nil
+	}
+	w.name = name
+	return name
+}
+
+// exposeDeallocated: DEALLOCATE of a name must find it; what it means does not
+// matter.
+func (c *client) exposeDeallocated(name []byte, extended bool) disposition {
+	if len(name) == 0 || c.isRaw(name) {
+		return take
+	}
+	found := c.catalog().Lookup(name)
+	switch {
+	case c.srv.undecided(found.Since):
+		return c.hold()
+	case found.Statement == nil:
+		return take
+	}
+	return c.materialise(name, emptyStatement, extended)
+}
+
+// executed notes that a text with these flags is executed by message n.
+func (c *client) executed(n uint64, flags sqllex.Flags, sql []byte) {
+	if flags == 0 {
+		return
+	}
+	c.notePins(flags)
+	if flags&pinFlags != 0 {
+		c.pinAt = n
+	}
+	if flags&statementFlags == 0 || !c.virtual() {
+		return
+	}
+	w := c.w
+	w.ops = sqllex.AppendOps(w.ops[:0], sql)
+	for i := range w.ops {
+		c.execute(n, &w.ops[i], sql)
+	}
+}
+
+func (c *client) execute(n uint64, op *sqllex.Op, sql []byte) {
+	s := c.srv
+	switch op.Kind {
+	case sqllex.OpPrepare, sqllex.OpExecute:
+		c.addRaw(c.w.nameOf(op, sql))
+	case sqllex.OpDeallocate:
+		name := c.w.nameOf(op, sql)
+		c.catalog().Close(n, name)
+		if c.isRaw(name) {
+			delete(c.prep.raw, string(name))
+		}
+		s.stepAt = n
+	case sqllex.OpDeallocateAll, sqllex.OpDiscardAll:
+		c.catalog().Clear(n)
+		s.held.Clear(n)
+		s.stepAt = n
+		if c.prep != nil {
+			c.prep.raw = nil
+		}
+		if op.Kind == sqllex.OpDiscardAll {
+			c.ends = ending{n, pinReason, true}
+		}
+	case sqllex.OpDiscardTemp:
+		c.ends = ending{n, pinTempTable, false}
+	case sqllex.OpCloseAll:
+		c.ends = ending{n, pinHoldCursor, false}
+	case sqllex.OpAdvisoryUnlockAll:
+		c.ends = ending{n, pinAdvisoryLock, false}
+	}
+}
+
+// settleStatements takes account of what an answer, with this SQLSTATE if it is an
+// error, has settled.
+func (s *server) settleStatements(c *client, code []byte) {
+	t := &s.tracker
+	s.held.Settle(t, code)
+	if c == nil {
+		return
+	}
+	if c.prep != nil {
+		c.prep.catalog.Settle(t)
+	}
+	if c.later.n > 0 {
+		c.settleLater(t)
+	}
+	if e := &c.ends; e.number != 0 && t.Done() >= e.number {
+		if t.Outcome(e.number) == protocol.Executed && c.pinAt < e.number {
+			c.unpin(e.pins)
+		}
+		e.number = 0
+	}
+}
+
+// stepped: within a Query of several statements, one that takes prepared
+// statements away has been executed.
+func (s *server) stepped(c *client, body []byte) {
+	n := s.tracker.Done() + 1
+	if s.stepAt != n {
+		return
+	}
+	switch tag, _ := protocol.CommandTag(body); string(tag) {
+	case "DEALLOCATE ALL", "DISCARD ALL":
+		s.held.Step(n)
+		c.catalog().Step(n)
+	case "DEALLOCATE":
+		c.catalog().Step(n)
+	}
+}
+
+// namesGone: c keeps its backend for names that exist there only, and has none any
+// more.
+func (c *client) namesGone() {
+	if c.pins&(pinSQLPrepare|pinLargeParse) != 0 && (c.prep == nil || len(c.prep.raw) == 0) {
+		c.unpin(pinSQLPrepare | pinLargeParse)
+		c.srv.left |= leftStatements
+	}
+}

@@ -1,0 +1,301 @@
+package engine
+
+// The goroutine of a listener: it connects, carries out what is to be listened to
+// and what not, passes on what comes, and connects again when the connection is
+// lost, as long as anybody listens.
+//
+// Owner: this goroutine owns the connection. It blocks where a loop must not, and
+// no loop waits for it: they exchange what listeners.mu guards, and events.
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"pgkinetic/backend"
+	"pgkinetic/engine/reactor"
+	"pgkinetic/protocol"
+)
+
+const (
+	// changeBatch is how many LISTEN and UNLISTEN share a round trip.
+	changeBatch = 64
+	// retryFirst and retryMost bound the pauses between attempts to connect: they
+	// double, and each has a jitter of a half.
+	retryFirst = 25 * time.Millisecond
+	retryMost  = 500 * time.Millisecond
+	// probeEvery: a listener that has heard nothing for so long asks PostgreSQL for
+	// an answer, so that a connection that is half open is found out.
+	probeEvery = int64(30 * time.Second)
+)
+
+// run is the goroutine.
+func (l *listener) run() {
+	var cause error
+	for round := 0; ; round++ {
+		select {
+		case <-l.hurry: // those who wait now are served by this attempt
+		default:
+		}
+		now := reactor.Now()
+		if cause != nil {
+			l.fail(l.overdue(now), cause)
+		}
+		if l.retire(now, 0) {
+			return
+		}
+		end := min(now+l.timeout(), l.firstDeadline())
+		c, err := l.open(end)
+		if err == nil {
+			l.connected(c)
+			round = 0
+			err = l.serve(c)
+			c.close()
+			if err == nil {
+				return // it has retired
+			}
+			l.connectionLost(err)
+		} else if cause == nil {
+			l.log("cannot open the listener's connection", err)
+		} else if end < now+l.timeout() && reactor.Now() >= end {
+			err = cause // an attempt that was cut short says nothing new
+		}
+		cause = err
+		if backend.ClassOf(err) == backend.LoginFault {
+			l.fail(l.overdue(math.MaxInt64), err)
+		}
+		l.pause(round)
+	}
+}
+
+// timeout is what a connect, or the answer to a statement, may take, in ns.
+func (l *listener) timeout() int64 { return int64(l.key.pool.limits.Load().ConnectTimeoutMs) * ms }
+
+// pause waits before the next attempt: not beyond the time when somebody is to be
+// told that there is no connection, and no longer than retryFirst if somebody new
+// waits, so that nobody is told of a failure older than the wait.
+func (l *listener) pause(round int) {
+	d := min(retryFirst<<min(round, 10), retryMost)
+	d = d/2 + rand.N(d/2+1)
+	first := min(d, retryFirst)
+	select {
+	case <-l.set.ctx.Done():
+		return
+	case <-time.After(first):
+	}
+	rest := max(min(d-first, time.Duration(l.firstDeadline()-reactor.Now())), 0)
+	select {
+	case <-l.set.ctx.Done():
+	case <-l.hurry:
+	case <-time.After(rest):
+	}
+}
+
+func (l *listener) connected(c *listenerConn) {
+	l.set.mu.Lock()
+	l.pid = c.pid
+	l.set.mu.Unlock()
+	if e := l.set.eng; e.cfg.Log.Connections {
+		e.log.Info("listener connected", "pid", c.pid, "host", l.key.pool.host.name,
+			"database", l.key.pool.key.database, "user", l.key.pool.key.user, "encoding", l.key.encoding)
+	}
+}
+
+// connectionLost tells those who listen that they may have missed something.
+func (l *listener) connectionLost(err error) {
+	told := l.dropped()
+	if l.set.ctx.Err() != nil {
+		return
+	}
+	loss := l.set.lost.Add(1)
+	l.log("a listener's connection was lost", err)
+	for _, s := range told {
+		l.tell(&listenEvent{kind: listenLost, sub: s, loss: loss})
+	}
+}
+
+func (l *listener) log(what string, err error) {
+	if l.set.ctx.Err() != nil {
+		return
+	}
+	l.set.eng.log.Warn(what, "host", l.key.pool.host.name, "database", l.key.pool.key.database,
+		"user", l.key.pool.key.user, "error", err.Error())
+}
+
+// fail tells the clients that wait in subs that their LISTEN does not come to hold.
+func (l *listener) fail(subs []*subscription, cause error) {
+	e := backend.AnswerOf(cause)
+	e.Severity = protocol.SeverityError
+	l.failWith(subs, &e)
+}
+
+func (l *listener) failWith(subs []*subscription, e *protocol.ErrorFields) {
+	for _, s := range subs {
+		l.tell(&listenEvent{kind: listenFailed, sub: s, fault: e})
+	}
+}
+
+// serve works on a connection until it is lost (an error) or nobody has listened
+// for a while (nil).
+func (l *listener) serve(c *listenerConn) error {
+	at := reactor.Now() // when PostgreSQL was last heard
+	for {
+		if batch := l.take(changeBatch); len(batch) > 0 {
+			if err := l.carryOut(c, batch); err != nil {
+				return err
+			}
+			at = reactor.Now()
+			continue
+		}
+		if l.set.ctx.Err() != nil {
+			return errEnded
+		}
+		now := reactor.Now()
+		if l.retire(now, l.set.idle) {
+			return nil
+		}
+		if now-at >= l.set.probes {
+			if _, err := l.ask(c, ""); err != nil {
+				return err
+			}
+			l.again()
+			at = reactor.Now()
+			continue
+		}
+		heard, err := l.await(c, at+l.set.probes)
+		if err != nil {
+			return err
+		}
+		if heard {
+			at = reactor.Now()
+		}
+	}
+}
+
+// await waits for a message until the time given, or until something is to be
+// done, and deals with it.
+func (l *listener) await(c *listenerConn, until int64) (heard bool, err error) {
+	if !l.park(until) {
+		return false, nil
+	}
+	typ, m, err := c.message()
+	l.unpark()
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	switch typ {
+	case protocol.BackendNotificationResponse:
+		return true, l.notify(m)
+	case protocol.BackendNoticeResponse, protocol.BackendParameterStatus:
+		return true, nil
+	case protocol.BackendErrorResponse:
+		return false, &backend.RefusedError{Fields: protocol.DecodeError(m[protocol.HeaderLen:])}
+	}
+	return false, &backend.ViolationError{What: "a listener got an answer to nothing"}
+}
+
+// park sets the deadline of a wait for bytes and lets wake interrupt it; false:
+// there is something to do.
+func (l *listener) park(until int64) bool {
+	l.set.mu.Lock()
+	defer l.set.mu.Unlock()
+	if len(l.changes) > 0 || l.set.ended {
+		return false
+	}
+	if len(l.channels) == 0 {
+		until = min(until, l.emptyAt+l.set.idle)
+	}
+	l.parked = true
+	_ = l.conn.SetReadDeadline(time.Now().Add(time.Duration(until - reactor.Now())))
+	return true
+}
+
+func (l *listener) unpark() {
+	l.set.mu.Lock()
+	l.parked = false
+	l.set.mu.Unlock()
+}
+
+// ask runs a statement within the time-out.
+func (l *listener) ask(c *listenerConn, sql string) (refusal *protocol.ErrorFields, err error) {
+	c.setDeadline(time.Now().Add(time.Duration(l.timeout())))
+	var bad error
+	refusal, err = c.query(sql, func(m []byte) {
+		if e := l.notify(m); e != nil {
+			bad = e
+		}
+	})
+	if err == nil {
+		err = bad
+	}
+	return refusal, err
+}
+
+// carryOut makes the batch true on the connection: in one transaction, or, if
+// PostgreSQL refuses that, each by itself.
+func (l *listener) carryOut(c *listenerConn, batch []*channel) error {
+	listens := l.begun(batch)
+	var sql []byte
+	for i, ch := range batch {
+		sql = ch.statement(sql, listens[i])
+	}
+	refusal, err := l.ask(c, string(sql))
+	if err != nil {
+		return err
+	}
+	for i, ch := range batch {
+		alone := refusal
+		if refusal != nil && len(batch) > 1 {
+			if alone, err = l.ask(c, string(ch.statement(nil, listens[i]))); err != nil {
+				return err
+			}
+		}
+		switch {
+		case alone == nil:
+			for _, s := range l.settled(ch, listens[i]) {
+				l.tell(&listenEvent{kind: listenHolds, sub: s})
+			}
+		case listens[i]:
+			alone.Severity = protocol.SeverityError
+			l.failWith(l.refused(ch), alone)
+		default:
+			return &backend.RefusedError{Fields: *alone} // then it would be heard for ever
+		}
+	}
+	return nil
+}
+
+// notify passes a NotificationResponse on to every loop that has clients of its
+// channel: one copy for all.
+func (l *listener) notify(m []byte) error {
+	name, err := notified(m)
+	if err != nil {
+		return err
+	}
+	subs := l.subscribers(nil, name)
+	if len(subs) == 0 {
+		return nil
+	}
+	m = append([]byte(nil), m...)
+	for _, s := range subs {
+		l.tell(&listenEvent{kind: listenHeard, sub: s, message: m})
+	}
+	return nil
+}
+
+// tell sends an event to the loop of its subscription, once there is a place.
+func (l *listener) tell(e *listenEvent) {
+	select {
+	case l.inFlight <- struct{}{}:
+	case <-l.set.ctx.Done():
+		return
+	}
+	e.listener = l
+	e.msg.Kind, e.msg.Ref = msgListen, e
+	e.sub.w.loop.Post(&e.msg)
+}

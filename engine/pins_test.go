@@ -1,0 +1,11 @@
+package engine_test
+
+import "pgkinetic/engine"
+
+// pinsOfAll is how many pins there were, of all reasons.
+func pinsOfAll(e *engine.Engine) (n uint64) {
+	for _, k := range e.Stats().Pins {
+		n += k
+	}
+	return n
+}

@@ -1,0 +1,470 @@
+package session
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"pgkinetic/internal/pgtest"
+	"pgkinetic/internal/pgwire"
+	"pgkinetic/protocol"
+	"pgkinetic/protocol/sqllex"
+)
+
+// The oracle of Settings: one client connected to PostgreSQL itself, and the same
+// client moved between backends whenever it is idle, using nothing but this
+// package's answers. Whatever it SETs, every value is the same at every step, and
+// nothing of it is there for anybody else.
+
+// serving is a backend with a tracker, as the engine has one.
+type serving struct {
+	*pooled
+	tracker protocol.Tracker
+}
+
+func newServing(t *testing.T, s *pgtest.Server) *serving {
+	v := &serving{pooled: newPooled(t, s, "postgres")}
+	v.tracker.Reset()
+	return v
+}
+
+// follower is a client of the pooler: what the engine keeps of it.
+type follower struct {
+	t           *testing.T
+	st          *Settings
+	first, prof *Profile
+	srv         *serving
+	asked, kept int
+}
+
+// relay sends requests in one go, as far as none has to wait, and returns what
+// the client gets, in short.
+func (c *follower) relay(requests []request) (answers []string) {
+	c.t.Helper()
+	owed := 0
+	for i, r := range requests {
+		c.send(r)
+		if owed++; i+1 < len(requests) && !c.st.Waits(c.first) {
+			continue
+		}
+		answers = append(answers, c.receive(owed)...)
+		owed = 0
+		if c.srv.tracker.Status() == protocol.StatusIdle {
+			c.resolve()
+			c.link(c.srv)
+		}
+	}
+	return answers
+}
+
+func (c *follower) send(r request) {
+	var out []byte
+	for _, m := range r.messages() {
+		out = append(out, m.raw...)
+		if c.srv.tracker.Offer(m.raw[0], false) != protocol.Forward {
+			c.t.Fatalf("%q is not forwarded", m.raw)
+		}
+		flags := sqllex.Scan([]byte(m.sql)).Flags
+		if flags&Changes != 0 && c.st == nil {
+			c.st = new(Settings)
+		}
+		if flags&Changes != 0 || c.st.Live() && flags&sqllex.OpTransaction != 0 {
+			c.st.Sent(c.srv.tracker.Sent(), sqllex.AppendOps(nil, []byte(m.sql)), []byte(m.sql))
+		}
+	}
+	if err := c.srv.wire.Send(out); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// receive reads up to so many ReadyForQuery for the client.
+func (c *follower) receive(ready int) (answers []string) {
+	c.t.Helper()
+	for ready > 0 {
+		m := c.take()
+		if s := brief(m); s != "" {
+			answers = append(answers, s)
+		}
+		if m.Type == protocol.BackendReadyForQuery {
+			ready--
+			if q := c.st.Restore(nil, m.Body[0], c.first); ready == 0 && len(q) > 0 {
+				c.inject(q, nil)
+			}
+		}
+	}
+	return answers
+}
+
+// take reads a message and tells the Settings of it.
+func (c *follower) take() pgwire.Message {
+	c.t.Helper()
+	m, err := c.srv.wire.Read()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.srv.see(m)
+	var status byte
+	var code string
+	switch m.Type {
+	case protocol.BackendReadyForQuery:
+		status = m.Body[0]
+	case protocol.BackendErrorResponse:
+		code = pgwire.ErrorOf(m).Code()
+	}
+	number := c.srv.tracker.Done() + 1
+	a, err := c.srv.tracker.Receive(m.Type, status, []byte(code))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	switch {
+	case m.Type == protocol.BackendCommandComplete && !a.Swallow:
+		c.st.Step(number, m.Body[:len(m.Body)-1])
+	case m.Type == protocol.BackendPortalSuspended && !a.Swallow:
+		c.st.Step(number, nil)
+	case m.Type == protocol.BackendErrorResponse:
+		c.st.Error()
+	}
+	c.st.Settle(&c.srv.tracker)
+	if a.Ready {
+		c.st.Ready(a.Status)
+	}
+	return m
+}
+
+// inject sends a Query of ours and reads its answers.
+func (c *follower) inject(query []byte, answer func(typ byte, body []byte)) {
+	c.t.Helper()
+	c.srv.tracker.Inject(protocol.FrontendQuery)
+	if err := c.srv.wire.Send(query); err != nil {
+		c.t.Fatal(err)
+	}
+	for {
+		m := c.take()
+		if answer != nil {
+			answer(m.Type, m.Body)
+		} else if m.Type == protocol.BackendErrorResponse {
+			c.t.Fatalf("%q: %v", query, pgwire.ErrorOf(m))
+		}
+		if m.Type == protocol.BackendReadyForQuery {
+			return
+		}
+	}
+}
+
+func (c *follower) resolve() {
+	c.t.Helper()
+	var r Resolution
+	if c.prof, r = c.st.Resolve(c.prof, c.first, &c.srv.applied, &c.srv.params); r != AskServer {
+		return
+	}
+	c.asked++
+	c.inject(c.st.AppendReadBack(nil), c.st.Answer)
+	if c.prof, r = c.st.Resolve(c.prof, c.first, &c.srv.applied, &c.srv.params); r != Resolved {
+		c.t.Fatalf("the second Resolve says %d", r)
+	}
+}
+
+// link makes the client run on a backend.
+func (c *follower) link(v *serving) {
+	c.srv = v
+	v.become(c.prof)
+}
+
+// request is what a client sends up to a Query or Sync.
+type request struct {
+	texts    []string
+	extended bool
+}
+
+type sent struct {
+	raw []byte
+	sql string
+}
+
+// messages are those of the request: a Query, or a group.
+func (r request) messages() (all []sent) {
+	if !r.extended {
+		sql := strings.Join(r.texts, "; ")
+		return []sent{{pgwire.Query(sql), sql}}
+	}
+	for _, sql := range r.texts {
+		all = append(all, sent{raw: pgwire.Parse("", sql)}, sent{raw: pgwire.Bind("", "")}, sent{pgwire.Execute("", 0), sql})
+	}
+	return append(all, sent{raw: pgwire.Sync()})
+}
+
+// pipeline are one to three requests that are sent in one go.
+func pipeline(rng *rand.Rand) (requests []request) {
+	reset := false
+	for range 1 + rng.IntN(3)*rng.IntN(2) {
+		r := request{extended: rng.IntN(2) == 0}
+		for range 1 + rng.IntN(3)*rng.IntN(2) {
+			sql := statement(rng)
+			if reset && strings.Contains(sql, "CURRENT") {
+				continue // it would be the server's value: see doc.go
+			}
+			reset = reset || strings.Contains(sql, "RESET") || strings.Contains(sql, "DEFAULT") || strings.Contains(sql, "DISCARD")
+			r.texts = append(r.texts, sql)
+		}
+		requests = append(requests, r)
+	}
+	return requests
+}
+
+// line describes them.
+func line(requests []request) string {
+	var b strings.Builder
+	for _, r := range requests {
+		kind := "Query"
+		if r.extended {
+			kind = "group"
+		}
+		fmt.Fprintf(&b, "%s %q ", kind, r.texts)
+	}
+	return b.String()
+}
+
+// run sends the requests to PostgreSQL itself.
+func run(t *testing.T, wire *pgwire.Conn, requests []request) (answers []string) {
+	t.Helper()
+	for _, r := range requests {
+		for _, m := range r.messages() {
+			if err := wire.Send(m.raw); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	messages, err := wire.ReadUntil('Z', len(requests))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range messages {
+		if s := brief(m); s != "" {
+			answers = append(answers, s)
+		}
+	}
+	return answers
+}
+
+// brief is what of an answer must be the same.
+func brief(m pgwire.Message) string {
+	switch m.Type {
+	case protocol.BackendErrorResponse:
+		return "ERROR " + pgwire.ErrorOf(m).Code()
+	case protocol.BackendCommandComplete, protocol.BackendReadyForQuery:
+		return string(m.Type) + " " + strings.TrimRight(string(m.Body), "\x00")
+	}
+	return ""
+}
+
+// shown are the parameters that are compared.
+var shown = []string{
+	"application_name", "TimeZone", "DateStyle", "IntervalStyle", "standard_conforming_strings", "client_encoding",
+	"work_mem", "statement_timeout", "search_path", "extra_float_digits", "my.own", "enable_seqscan", "xmloption",
+	"default_transaction_isolation", "default_transaction_read_only", "default_transaction_deferrable",
+	"transaction_isolation", "role", "session_authorization", "is_superuser", "lock_timeout", "log_destination",
+}
+
+func showSQL() string {
+	var b strings.Builder
+	b.WriteString("SELECT ")
+	for i, name := range shown {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "coalesce(pg_catalog.current_setting('%s', true), '')", name)
+	}
+	return b.String()
+}
+
+// values are what a session shows, but nothing where its block has failed.
+func values(messages []pgwire.Message) map[string]string {
+	all := map[string]string{}
+	for _, m := range messages {
+		if m.Type == protocol.BackendDataRow {
+			for i, v := range pgwire.Values(m) {
+				all[shown[i]] = v
+			}
+		}
+	}
+	return all
+}
+
+func pick(rng *rand.Rand, of ...string) string { return of[rng.IntN(len(of))] }
+
+// assignment is the name and the values of one SET.
+func assignment(rng *rand.Rand) (name, value string) {
+	switch rng.IntN(13) {
+	case 0:
+		return "application_name", pick(rng, "one", "'two'", "\"Three\"", "E'fo\\x75r'", "$$five$$")
+	case 1:
+		return "TimeZone", pick(rng, "'Europe/Berlin'", "utc", "-3", "'Mars'")
+	case 2:
+		return pick(rng, "DateStyle", "datestyle"), pick(rng, "iso, dmy", "'German, YMD'", "SQL, MDY")
+	case 3:
+		return "IntervalStyle", pick(rng, "iso_8601", "sql_standard", "none")
+	case 4:
+		return "standard_conforming_strings", pick(rng, "on", "off")
+	case 5:
+		return "work_mem", pick(rng, "'8MB'", "1000", "'5MB'", "-1")
+	case 6:
+		return "statement_timeout", pick(rng, "'100s'", "50000", "0")
+	case 7:
+		return "search_path", pick(rng, "a, \"B c\"", "public", "'x''y', pg_catalog", "1", "''")
+	case 8:
+		return "my.own", pick(rng, "'a\\b'", "on", "'é'", "1.5", "E'a\\\\b\\'c'", "'--'")
+	case 9:
+		return pick(rng, "enable_seqscan", "\"enable_seqscan\""), pick(rng, "on", "off", "false")
+	case 10:
+		return "log_destination", pick(rng, "stderr", "csvlog, stderr")
+	case 11:
+		return "extra_float_digits", pick(rng, "0", "3", "+2", "99")
+	}
+	return "lock_timeout", pick(rng, "'3s'", "4000")
+}
+
+func special(rng *rand.Rand) string {
+	return pick(rng, "SET TIME ZONE 'Asia/Tokyo'", "SET TIME ZONE INTERVAL '+02:00' HOUR TO MINUTE", "SET TIME ZONE LOCAL",
+		"SET NAMES 'latin1'", "SET NAMES", "SET SCHEMA 'sc'", "SET XML OPTION DOCUMENT", "SET ROLE r", "SET ROLE NONE",
+		"SET ROLE s", "SET role = 'r'", "RESET ROLE", "SET SESSION AUTHORIZATION s", "SET SESSION AUTHORIZATION DEFAULT",
+		"RESET SESSION AUTHORIZATION", "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",
+		"SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE, NOT DEFERRABLE",
+		"SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "SET transaction_isolation = 'serializable'", "RESET xmloption",
+		"SELECT pg_catalog.set_config('search_path', '', false)", "SELECT set_config('my.own', 'x' || 'y', false) FROM generate_series(1, 2)",
+		"SELECT set_config('my.own', 'local', true)", "SELECT set_config('work_' || 'mem', '7MB', false)",
+		"SET work_mem FROM CURRENT", "PREPARE TRANSACTION 'no'", "SET nope = 1", "SELECT 1/0", "SELECT 1", "SELECT 1")
+}
+
+func control(rng *rand.Rand) string {
+	return pick(rng, "BEGIN", "BEGIN", "START TRANSACTION", "COMMIT", "END", "ROLLBACK", "ABORT", "COMMIT AND CHAIN", "ROLLBACK AND CHAIN",
+		"SAVEPOINT a", "SAVEPOINT b", "SAVEPOINT \"a\"", "RELEASE a", "RELEASE b", "ROLLBACK TO a", "ROLLBACK TO b", "ROLLBACK TO SAVEPOINT b")
+}
+
+func statement(rng *rand.Rand) string {
+	switch n := rng.IntN(20); {
+	case n < 8:
+		name, value := assignment(rng)
+		return pick(rng, "SET ", "SET ", "SET SESSION ", "SET LOCAL ", "set ") + name + pick(rng, " = ", " TO ", "/* x */TO ") + value
+	case n < 10:
+		name, _ := assignment(rng)
+		return pick(rng, "RESET "+name, "SET "+name+" TO DEFAULT", "RESET ALL", "DISCARD ALL")
+	case n < 15:
+		return control(rng)
+	}
+	return special(rng)
+}
+
+// TestSettingsFollowTheirClient is the property of the whole package.
+func TestSettingsFollowTheirClient(t *testing.T) {
+	s := pgtest.Shared(t)
+	s.Exec(t, "DROP ROLE IF EXISTS r, s; CREATE ROLE r; CREATE ROLE s; GRANT r TO s")
+	show := showSQL()
+	startups := [][]string{
+		nil,
+		{"TimeZone", "Asia/Kolkata", "application_name", "me", "options", "-c work_mem=9MB -c search_path=st,public -c my.own=mine"},
+		{"role", "r", "statement_timeout", "77s", "DateStyle", "ISO, YMD", "default_transaction_isolation", "serializable"},
+	}
+	rounds := 200
+	if testing.Short() {
+		rounds = 10
+	}
+	asked, requests := 0, 0
+	for seed := range rounds {
+		rng := rand.New(rand.NewPCG(uint64(seed), 7))
+		startup := startups[seed%len(startups)]
+		c, a, n := followOne(t, s, rng, startup, show)
+		asked += a
+		requests += n
+		if t.Failed() {
+			t.Fatalf("seed %d, startup %q:\n%s", seed, startup, c)
+		}
+	}
+	t.Logf("%d requests, the server was asked %d times", requests, asked)
+}
+
+// followOne runs one client's random script on both, and returns the script.
+func followOne(t *testing.T, s *pgtest.Server, rng *rand.Rand, startup []string, show string) (script string, asked, requests int) {
+	t.Helper()
+	direct := pgwire.Login(t, "tcp", s.Addr(), append([]string{"user", "postgres", "database", "postgres"}, startup...)...)
+	backends := [2]*serving{newServing(t, s), newServing(t, s)}
+	defer func() {
+		direct.Close()
+		for _, v := range backends {
+			v.wire.Close()
+		}
+	}()
+	base, err := backends[0].wire.Exec(show)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var verdicts Verdicts
+	prof, err := backends[1].judge(&verdicts, params(startup...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &follower{t: t, first: prof, prof: prof}
+	c.link(backends[0])
+	var lines []string
+	for requests = range 60 {
+		sent := pipeline(rng)
+		lines = append(lines, line(sent))
+		script = strings.Join(lines, "\n")
+		want := run(t, direct, sent)
+		if got := c.relay(sent); strings.Join(got, ", ") != strings.Join(want, ", ") {
+			t.Errorf("got %q, PostgreSQL says %q", got, want)
+			return script, c.asked, requests
+		}
+		if c.srv.tracker.Status() == protocol.StatusIdle {
+			v := backends[rng.IntN(2)]
+			if rng.IntN(4) == 0 { // somebody else in between
+				v.become(Empty())
+				if rows, err := v.wire.Exec(show); err != nil || strings.Join(rows[0], "|") != strings.Join(base[0], "|") {
+					t.Errorf("somebody else sees %q, want %q (%v)", rows, base, err)
+					return script, c.asked, requests
+				}
+			}
+			c.link(v)
+		}
+		if want := valuesOf(t, direct, show); len(want) > 0 {
+			if diff := difference(c.values(show), want); diff != "" {
+				t.Error(diff)
+				return script, c.asked, requests
+			}
+		}
+	}
+	return script, c.asked, requests
+}
+
+func valuesOf(t *testing.T, wire *pgwire.Conn, show string) map[string]string {
+	t.Helper()
+	if err := wire.Send(pgwire.Query(show)); err != nil {
+		t.Fatal(err)
+	}
+	answers, err := wire.ReadUntil('Z', 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return values(answers)
+}
+
+// values are what the client sees.
+func (c *follower) values(show string) map[string]string {
+	c.t.Helper()
+	c.srv.tracker.Offer(protocol.FrontendQuery, false)
+	if err := c.srv.wire.Send(pgwire.Query(show)); err != nil {
+		c.t.Fatal(err)
+	}
+	var messages []pgwire.Message
+	for {
+		m := c.take()
+		messages = append(messages, m)
+		if m.Type == protocol.BackendReadyForQuery {
+			break
+		}
+	}
+	if c.srv.tracker.Status() == protocol.StatusIdle {
+		c.resolve()
+	}
+	return values(messages)
+}

@@ -1,0 +1,128 @@
+package statements
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/maphash"
+	"unsafe"
+
+	"pgkinetic/protocol/sqllex"
+)
+
+// Statement is one text with its parameter types, as a Parse message says them.
+// Immutable; equal ones from one Store share one pointer while anybody holds it,
+// so comparing statements is comparing pointers. Any goroutine may read it.
+type Statement struct {
+	body        []byte // Parse without its name: text, NUL, int16 n, n × int32
+	text        int    // length of the text
+	hash        uint64 // of body
+	environment Environment
+	lexed       sqllex.Result
+	ops         []sqllex.Op
+	dependent   bool // parsing it looks at the environment
+}
+
+// Body returns the Parse message's body behind the name: the text, its NUL, and
+// the parameter types. It is not to be changed; it lives as long as the Statement.
+func (s *Statement) Body() []byte { return s.body }
+
+// Text returns the SQL text without its NUL, under the rules of Body.
+func (s *Statement) Text() []byte { return s.body[:s.text:s.text] }
+
+// Lexed returns what the lexer said of the text.
+func (s *Statement) Lexed() sqllex.Result { return s.lexed }
+
+// Flags returns the lexer's flags.
+func (s *Statement) Flags() sqllex.Flags { return s.lexed.Flags }
+
+// Ops returns the operations of the text on the session, if its flags show any.
+// Their spans are those of Text. They are not to be changed.
+func (s *Statement) Ops() []sqllex.Op { return s.ops }
+
+// MayCopy tells whether the text may be COPY FROM STDIN.
+func (s *Statement) MayCopy() bool { return s.lexed.Flags&sqllex.CopyFromStdin != 0 }
+
+// Size is what the Statement counts for wherever bytes are bounded.
+func (s *Statement) Size() int {
+	return len(s.body) + int(unsafe.Sizeof(*s)) + cap(s.ops)*int(unsafe.Sizeof(sqllex.Op{}))
+}
+
+func newStatement(body []byte, text int, hash uint64) *Statement {
+	st := &Statement{body: bytes.Clone(body), text: text, hash: hash}
+	st.lexed = sqllex.Scan(st.Text())
+	st.dependent = dependsOnEnvironment(st.Text())
+	if st.lexed.Flags&(sqllex.OpTransaction|sqllex.OpSession) != 0 {
+		st.ops = sqllex.AppendOps(nil, st.Text())
+	}
+	return st
+}
+
+// is tells whether the Statement has this body in this environment.
+func (s *Statement) is(env Environment, body []byte) bool {
+	return bytes.Equal(s.body, body) && (!s.dependent || s.environment.text == env.text)
+}
+
+// wellFormed returns the length of the text in a Parse's body behind the name;
+// ok is false for what PostgreSQL answers with 08P01.
+func wellFormed(body []byte) (text int, ok bool) {
+	text = bytes.IndexByte(body, 0)
+	if text < 0 || len(body)-text < 3 {
+		return 0, false
+	}
+	types := body[text+1:]
+	return text, len(types) == 2+4*int(binary.BigEndian.Uint16(types))
+}
+
+// EnvironmentSettings are the parameters that decide what a text means once it
+// is parsed: its encoding, where its strings end, and what its literals are
+// (PostgreSQL makes a constant of '1/2/2026'::date when it parses). search_path
+// is not among them, since PostgreSQL analyses a plan anew when it has changed;
+// nor is the role, which is checked when a plan runs.
+var EnvironmentSettings = [...]string{
+	"array_nulls", "backslash_quote", "client_encoding", "datestyle", "intervalstyle", "lc_monetary",
+	"standard_conforming_strings", "timezone", "transform_null_equals", "xmloption",
+}
+
+// Environment is the values of EnvironmentSettings that a client asked for. The
+// zero value is that of a client which asked for none.
+//
+// It is part of a Statement's identity where the text depends on it, so that a
+// copy on a server is used only by clients in whose settings it means the same.
+type Environment struct {
+	text string
+	hash uint64
+}
+
+var seed = maphash.MakeSeed()
+
+// NewEnvironment asks for each of EnvironmentSettings, whose names are in lower
+// case; value says false for a parameter that the client did not set. It
+// allocates: call it when the settings change, not for each statement.
+func NewEnvironment(value func(name string) (string, bool)) Environment {
+	var b []byte
+	for _, name := range EnvironmentSettings {
+		if v, ok := value(name); ok {
+			b = append(append(append(append(b, name...), 0), v...), 0)
+		}
+	}
+	if len(b) == 0 {
+		return Environment{}
+	}
+	return Environment{text: string(b), hash: maphash.Bytes(seed, b) | 1}
+}
+
+// dependsOnEnvironment decides in the safe direction: without a literal, a
+// character beyond ASCII or NULL the settings above do not matter.
+func dependsOnEnvironment(sql []byte) bool {
+	for i, c := range sql {
+		switch {
+		case c == '\'' || c >= 0x80:
+			return true
+		case c == '$' && (i+1 == len(sql) || sql[i+1] < '0' || sql[i+1] > '9'):
+			return true
+		case c|0x20 == 'n' && i+4 <= len(sql) && sql[i+1]|0x20 == 'u' && sql[i+2]|0x20 == 'l' && sql[i+3]|0x20 == 'l':
+			return true
+		}
+	}
+	return false
+}

@@ -49,13 +49,13 @@ func TestPS10VanishedBeforeSync(t *testing.T) {
 				{pgwire.Parse("", text)},
 				{pgwire.Parse("bad", "SELEC"), parse},
 			}[i%6]
-			gone := pgwire.Login(t, "tcp", s.address, startup(nil)...)
+			gone := pgwire.Login(s.t, "tcp", s.address, startup(nil)...)
 			if err := gone.Send(messages...); err != nil {
-				t.Fatal(err)
+				s.t.Fatal(err)
 			}
 			if i%6 == 1 {
 				if _, err := gone.ReadUntil('1', 1); err != nil {
-					t.Fatal(err)
+					s.t.Fatal(err)
 				}
 			}
 			if i < 6 {
@@ -91,7 +91,7 @@ func TestPS11MoreStatementsThanTheCache(t *testing.T) {
 					a.wantGroup(fmt.Sprintf("%d|y", i*11), invoke(fmt.Sprint("s", i*11), "y"))
 				}
 				if n := len(s.holders); n > 0 && s.serverCopies() > limit {
-					t.Errorf("a backend holds %d statements, at most %d are allowed", s.serverCopies(), limit)
+					s.t.Errorf("a backend holds %d statements, at most %d are allowed", s.serverCopies(), limit)
 				}
 			})
 		})
@@ -148,7 +148,7 @@ func TestPS14ManyTexts(t *testing.T) {
 			name := fmt.Sprint("s", i%1000)
 			a.send(pgwire.Close('S', name), pgwire.Parse(name, fmt.Sprintf("SELECT /* %x */ %d", i*7919, i)), invoke(name), pgwire.Sync())
 			if all := a.read('Z', 1); row(all) != fmt.Sprint(i) {
-				t.Fatalf("text %d gives\n%s", i, pgwire.Transcript(all))
+				s.t.Fatalf("text %d gives\n%s", i, pgwire.Transcript(all))
 			}
 		}
 		for i := range total {

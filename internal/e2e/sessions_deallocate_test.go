@@ -267,7 +267,7 @@ func TestPS27ExecuteOfAProtocolStatement(t *testing.T) {
 		a.quiet = true
 		all := a.query("EXECUTE protocol(4)")
 		if row(all) != "12" && errorCode(all) != "0A000" {
-			t.Errorf("got\n%s", pgwire.Transcript(all))
+			s.t.Errorf("got\n%s", pgwire.Transcript(all))
 		}
 		a.quiet = false
 		a.wantGroup("15", invoke("protocol", "5"))

@@ -57,12 +57,12 @@ func TestListenFansOut(t *testing.T) {
 		c.group(pgwire.Parse("listen", "LISTEN three"), invoke("listen"))
 		for i := range 3 {
 			s.move()
-			s.pg.Exec(t, fmt.Sprintf("NOTIFY one, 'first %d'; NOTIFY two, 'second %d'; NOTIFY three", i, i))
+			s.pg.Exec(s.t, fmt.Sprintf("NOTIFY one, 'first %d'; NOTIFY two, 'second %d'; NOTIFY three", i, i))
 			a.hears(fmt.Sprint("one=first ", i))
 			b.hears(fmt.Sprint("one=first ", i), fmt.Sprint("two=second ", i))
 			c.hears("three=")
 		}
-		s.pg.Exec(t, "NOTIFY nobody; SELECT pg_notify('one', 'by function')")
+		s.pg.Exec(s.t, "NOTIFY nobody; SELECT pg_notify('one', 'by function')")
 		a.hears("one=by function")
 		b.hears("one=by function")
 		c.hearsNothing("three")
@@ -84,7 +84,7 @@ func TestListenNotifyOfAClient(t *testing.T) {
 		if len(own) == 0 {
 			a.hears("one=own")
 		} else if own[0] != "one=own" {
-			t.Errorf("heard %q", own)
+			s.t.Errorf("heard %q", own)
 		}
 	})
 }
@@ -101,24 +101,24 @@ func TestListenTransactional(t *testing.T) {
 		} {
 			a.query(sql)
 			a.query("ROLLBACK")
-			s.pg.Exec(t, "NOTIFY x")
+			s.pg.Exec(s.t, "NOTIFY x")
 			a.hearsNothing("probe")
 		}
 		a.failsGroup("22012", pgwire.Parse("", "LISTEN x"), invoke(""), pgwire.Parse("", "SELECT 1/0"), invoke(""))
 		a.group(pgwire.Parse("", "LISTEN x")) // never executed
-		s.pg.Exec(t, "NOTIFY x")
+		s.pg.Exec(s.t, "NOTIFY x")
 		a.hearsNothing("probe")
 		a.exec("BEGIN; SAVEPOINT s; LISTEN x; RELEASE s; COMMIT")
 		s.move()
-		s.pg.Exec(t, "NOTIFY x, 'now'")
+		s.pg.Exec(s.t, "NOTIFY x, 'now'")
 		a.hears("x=now")
 		a.exec("BEGIN; UNLISTEN x; ROLLBACK")
-		s.pg.Exec(t, "NOTIFY x, 'still'")
+		s.pg.Exec(s.t, "NOTIFY x, 'still'")
 		a.hears("x=still")
 		b.exec("BEGIN; NOTIFY x, 'never'; ROLLBACK")
 		a.hearsNothing("probe")
 		a.exec("BEGIN; UNLISTEN x; COMMIT")
-		s.pg.Exec(t, "NOTIFY x")
+		s.pg.Exec(s.t, "NOTIFY x")
 		a.hearsNothing("probe")
 	})
 }
@@ -132,11 +132,11 @@ func TestListenEnds(t *testing.T) {
 		for _, end := range []string{"UNLISTEN x; UNLISTEN y", "UNLISTEN *", "DISCARD ALL", "UNLISTEN nothing; UNLISTEN *"} {
 			a.exec("LISTEN x; LISTEN y")
 			s.move()
-			s.pg.Exec(t, "NOTIFY x; NOTIFY y")
+			s.pg.Exec(s.t, "NOTIFY x; NOTIFY y")
 			a.hears("x=", "y=")
 			b.hears("x=", "y=")
 			a.exec(end)
-			s.pg.Exec(t, "NOTIFY x; NOTIFY y")
+			s.pg.Exec(s.t, "NOTIFY x; NOTIFY y")
 			b.hears("x=", "y=")
 			a.exec("LISTEN probe")
 			a.hearsNothing("probe")
@@ -144,7 +144,7 @@ func TestListenEnds(t *testing.T) {
 		}
 		a.exec("LISTEN x")
 		a.c.Reset()
-		s.pg.Exec(t, "NOTIFY x")
+		s.pg.Exec(s.t, "NOTIFY x")
 		b.hears("x=")
 	})
 }
@@ -157,10 +157,10 @@ func TestListenNames(t *testing.T) {
 		long := strings.Repeat("l", 70)
 		a.exec(`LISTEN Upper; LISTEN "Quoted"; LISTEN "with ""quotes"""; LISTEN U&"d\0061t\+000061"; LISTEN ` + long)
 		s.move()
-		s.pg.Exec(t, `NOTIFY upper; NOTIFY "Upper"; NOTIFY "Quoted"; NOTIFY quoted; NOTIFY "with ""quotes"""; NOTIFY data; NOTIFY `+long)
+		s.pg.Exec(s.t, `NOTIFY upper; NOTIFY "Upper"; NOTIFY "Quoted"; NOTIFY quoted; NOTIFY "with ""quotes"""; NOTIFY data; NOTIFY `+long)
 		a.hears("upper=", "Quoted=", `with "quotes"=`, "data=", long[:63]+"=")
 		a.exec(`UNLISTEN UPPER; UNLISTEN "Quoted"`)
-		s.pg.Exec(t, `NOTIFY upper; NOTIFY "Quoted"; NOTIFY data, 'left'`)
+		s.pg.Exec(s.t, `NOTIFY upper; NOTIFY "Quoted"; NOTIFY data, 'left'`)
 		a.hears("data=left")
 	})
 }
@@ -174,21 +174,21 @@ func TestListenWhileBusy(t *testing.T) {
 		for i := range 3 {
 			s.move()
 			a.exec("BEGIN")
-			s.pg.Exec(t, fmt.Sprintf("NOTIFY x, '%d'", i))
+			s.pg.Exec(s.t, fmt.Sprintf("NOTIFY x, '%d'", i))
 			if all := append(a.query("SELECT 'inside'"), a.group(pgwire.Parse("", "SELECT 1"), invoke(""))...); len(heard(all)) > 0 {
-				t.Errorf("told inside a block:\n%s", pgwire.Transcript(all))
+				s.t.Errorf("told inside a block:\n%s", pgwire.Transcript(all))
 			}
 			if got := heard(a.query("COMMIT")); len(got) == 0 {
 				a.hears(fmt.Sprint("x=", i))
 			} else if !slices.Equal(got, []string{fmt.Sprint("x=", i)}) {
-				t.Errorf("heard %q", got)
+				s.t.Errorf("heard %q", got)
 			}
 			// In the middle of an answer there is no notification either.
 			a.send(pgwire.Query("SELECT repeat('r', 1000) FROM generate_series(1, 20000)"))
 			a.read('D', 1)
-			s.pg.Exec(t, "NOTIFY x, 'rows'")
+			s.pg.Exec(s.t, "NOTIFY x, 'rows'")
 			if all := a.read('C', 1); len(heard(all)) > 0 {
-				t.Error("told among rows")
+				s.t.Error("told among rows")
 			}
 			if len(heard(a.read('Z', 1))) == 0 {
 				a.hears("x=rows")
@@ -207,11 +207,11 @@ func TestListenDoesNotPin(t *testing.T) {
 			all = append(all, a)
 		}
 		for i, a := range all {
-			s.pg.Exec(t, fmt.Sprintf("NOTIFY own_%d, 'for you'", i))
+			s.pg.Exec(s.t, fmt.Sprintf("NOTIFY own_%d, 'for you'", i))
 			a.hears(fmt.Sprintf("own_%d=for you", i))
 			a.want("served", "SELECT 'served'")
 		}
-		s.pg.Exec(t, "NOTIFY common, 'for all'")
+		s.pg.Exec(s.t, "NOTIFY common, 'for all'")
 		for _, a := range all {
 			a.hears("common=for all")
 		}
@@ -301,7 +301,7 @@ func TestST13NoForeignNotifications(t *testing.T) {
 			b.want(fmt.Sprint(i), fmt.Sprintf("SELECT %d", i)) // the transcript shows what else has come
 		}
 		if !b.c.Silent(50 * time.Millisecond) {
-			t.Error("a client that does not listen is told something")
+			s.t.Error("a client that does not listen is told something")
 		}
 	})
 }

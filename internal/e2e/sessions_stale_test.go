@@ -51,7 +51,7 @@ func TestPS13Described(t *testing.T) {
 			}
 			all := a.group(described("s"))
 			if row(all) != "1|2" || !strings.Contains(pgwire.Transcript(all), "RowDescription a:23 b:23") {
-				t.Errorf("got\n%s", pgwire.Transcript(all))
+				s.t.Errorf("got\n%s", pgwire.Transcript(all))
 			}
 		}
 	})
@@ -71,7 +71,7 @@ func TestPS13NotDescribed(t *testing.T) {
 		a.wantGroup("1|2", invoke("s"))
 		s.move()
 		if all := a.group(invoke("s")); row(all) != "1|2" && errorCode(all) != "0A000" {
-			t.Errorf("got\n%s", pgwire.Transcript(all))
+			s.t.Errorf("got\n%s", pgwire.Transcript(all))
 		}
 		a.wantGroup("1|2", invoke("s"))
 		s.move()
@@ -120,7 +120,7 @@ func TestPS13FreshClient(t *testing.T) {
 				for range 2 {
 					fresh.send(ask...)
 					if all := fresh.read('Z', 2); row(all) != "1|2" {
-						t.Errorf("got\n%s", pgwire.Transcript(all))
+						s.t.Errorf("got\n%s", pgwire.Transcript(all))
 					}
 					fresh.exec("DEALLOCATE ALL")
 					s.move()
@@ -181,7 +181,7 @@ func TestPS1326000(t *testing.T) {
 		a.quiet = true
 		b.exec(lose)
 		if all := a.group(invoke("s", "3")); row(all) != "s|3" && errorCode(all) != "26000" {
-			t.Errorf("got\n%s", pgwire.Transcript(all))
+			s.t.Errorf("got\n%s", pgwire.Transcript(all))
 		}
 		a.wantGroup("s|4", invoke("s", "4"))
 		s.move()

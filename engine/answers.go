@@ -137,16 +137,12 @@ func (s *server) errorFor(c *client, n uint64, body, code []byte) []byte {
 		w.answer = protocol.AppendError(w.answer[:0], *s.swap)
 		return w.answer
 	}
-	switch string(code) {
-	case protocol.CodeInvalidSQLStatementName, protocol.CodeFeatureNotSupported:
+	from, st := s.held.NamedIn(body)
+	if isStale(code) {
 		if k := s.held.Outdated(n); k > 0 {
 			w.stats.prepared[preparedStale].add(uint64(k))
 		}
-	case protocol.CodeDuplicatePreparedStatement, protocol.CodeProtocolViolation:
-	default:
-		return nil
 	}
-	from, st := s.held.NamedIn(body)
 	if st == nil {
 		return nil
 	}

@@ -73,23 +73,25 @@ var clientEdges = [clientStates]uint16{
 }
 
 type client struct {
-	sock   reactor.Socket
-	in     reactor.Chain
-	out    reactor.Chain
-	timer  reaper.Timer
-	w      *worker
-	up     *userPool         // nil before login
-	peer   netip.Addr        // as it was accepted: a socket that was reset does not tell it any more
-	limits *configs.Capacity // those that hold for it now; nil before login
-	route  *route            // of its present or last request; nil before the first
-	srv    *server
-	waiter *admission.Waiter
-	prof   *session.Profile
-	first  *session.Profile // as it was at login
-	asks   session.Request  // what the present request does to prof
-	prep   *prepared        // nil before its first Parse
-	judge  *session.Judge   // only until logged in
-	scan   *streamScanner   // only while a large Query or Parse passes through
+	sock     reactor.Socket
+	in       reactor.Chain
+	out      reactor.Chain
+	timer    reaper.Timer
+	w        *worker
+	up       *userPool         // nil before login
+	peer     netip.Addr        // as it was accepted: a socket that was reset does not tell it any more
+	limits   *configs.Capacity // those that hold for it now; nil before login
+	route    *route            // of its present or last request; nil before the first
+	srv      *server
+	waiter   *admission.Waiter
+	prof     *session.Profile
+	first    *session.Profile  // as it was at login
+	settings *session.Settings // what it has SET and is not a part of prof yet; nil: nothing
+	follow   *listenFollow
+	doubts   uint64         // how many texts it has sent that change settings
+	prep     *prepared      // nil before its first Parse
+	judge    *session.Judge // only until logged in
+	scan     *streamScanner // only while a large Query or Parse passes through
 
 	listens    *clientListens // nil while it does not LISTEN
 	choices    []choice       // by class, of the present generation
@@ -104,6 +106,7 @@ type client struct {
 	secret     cancelSecret
 	marks      protocol.CopyMarks
 	later      laterAnswers
+	retry      retry
 	due        dueAnswers
 	ends       ending
 	pinAt      uint64 // number of the last message that may have pinned

@@ -144,7 +144,7 @@ func (c *client) passRest(p []byte, i, run, n int) (int, int) {
 	if c.scan != nil {
 		flags := c.scan.lex.End().Flags
 		c.scan = nil
-		c.notePins(flags)
+		c.executedUnseen(flags)
 	}
 	return i, run
 }
@@ -158,6 +158,9 @@ func (c *client) forward(p []byte) {
 // dispose decides about one message; m is what of it is here (all of it unless
 // it is larger than SmallMessage), size its whole length.
 func (c *client) dispose(typ byte, m []byte, size int) disposition {
+	if c.listening() {
+		return c.hold()
+	}
 	switch c.state {
 	case clientLinked:
 		return c.offer(typ, m, size)
@@ -211,7 +214,7 @@ func (c *client) offer(typ byte, m []byte, size int) disposition {
 		}
 		return leave
 	}
-	if s.await || !s.fresh && t.Owed() > 0 && t.AtBoundary() && c.mustYield(t) {
+	if s.await || c.listening() || !s.fresh && t.Owed() > 0 && t.AtBoundary() && (c.mustYield(t) || c.mustWait()) {
 		c.held = true
 		return stop
 	}
@@ -379,11 +382,6 @@ func (c *client) startScan(body []byte, skip int) *streamScanner {
 	return c.scan
 }
 
-// sessionFlags are the statements that leave state on a backend which another
-// client must not see and this one expects to find again.
-const sessionFlags = sqllex.SetSession | sqllex.Listen | sqllex.Prepare | sqllex.Execute | sqllex.WithHold |
-	sqllex.TempTable | sqllex.AdvisoryLock | sqllex.Load
-
 // note keeps what a message that is forwarded as it is means for pins and COPY
 // marks; m may be the first part of a large message.
 func (c *client) note(typ byte, m []byte, l *look) {
@@ -400,7 +398,7 @@ func (c *client) note(typ byte, m []byte, l *look) {
 		name, _, _ := protocol.ParseMessage(body)
 		c.marks.Parse(name, l.mayCopy)
 		if l.stmt == nil {
-			c.notePins(l.flags)
+			c.pin(pinsOf(l.flags))
 		}
 	case protocol.FrontendBind, protocol.FrontendClose:
 		if c.virtual() {
@@ -413,24 +411,5 @@ func (c *client) note(typ byte, m []byte, l *look) {
 		}
 		kind, name, _ := protocol.CloseTarget(body)
 		c.marks.Close(kind, name)
-	}
-}
-
-func (c *client) notePins(flags sqllex.Flags) {
-	if flags == 0 {
-		return
-	}
-	c.asks.Seen |= flags
-	c.srv.applied.Note(c.srv.params, flags)
-	p := pinsOf(flags)
-	if flags&(sqllex.SetSession|sqllex.Listen) != 0 {
-		p |= pinUnknown
-	}
-	c.pin(p)
-	if flags&sqllex.Load != 0 {
-		c.srv.left |= leftLibrary
-	}
-	if flags&sqllex.Discard != 0 {
-		c.srv.left |= leftUnknown // it took the settings of this client away with everything else
 	}
 }

@@ -6,6 +6,7 @@ package engine
 // direction; what undoes a pin counts when the server has answered that it did.
 
 import (
+	"pgkinetic/engine/session"
 	"pgkinetic/protocol"
 	"pgkinetic/protocol/sqllex"
 )
@@ -115,17 +116,61 @@ func (c *client) executed(n uint64, flags sqllex.Flags, sql []byte) {
 	if flags == 0 {
 		return
 	}
-	c.notePins(flags)
 	if flags&pinFlags != 0 {
+		c.pin(pinsOf(flags))
 		c.pinAt = n
 	}
-	if flags&statementFlags == 0 || !c.virtual() {
+	if flags&sqllex.Load != 0 {
+		c.srv.left |= leftLibrary
+	}
+	const follows = statementFlags | session.Changes | listenFlags
+	live := c.follow != nil || c.settings.Live()
+	if !c.virtual() || flags&follows == 0 && !(live && flags&sqllex.OpTransaction != 0) {
 		return
 	}
 	w := c.w
 	w.ops = sqllex.AppendOps(w.ops[:0], sql)
+	c.sets(n, flags, sql)
+	if flags&listenFlags != 0 || c.follow != nil {
+		if c.follow == nil {
+			c.follow = &listenFollow{}
+			c.follow.log.block = c.srv.tracker.Status() != protocol.StatusIdle
+		}
+		c.follow.send(w, n, w.ops, sql)
+	}
+	if flags&sqllex.Listen != 0 {
+		c.srv.left |= leftListen
+	}
 	for i := range w.ops {
 		c.execute(n, &w.ops[i], sql)
+	}
+}
+
+// executedUnseen is executed for a text too large to be kept, which has passed
+// through.
+func (c *client) executedUnseen(flags sqllex.Flags) {
+	s := c.srv
+	n := s.tracker.Sent()
+	c.pin(pinsOf(flags))
+	if flags&pinFlags != 0 {
+		c.pinAt = n
+	}
+	if flags&sqllex.Load != 0 {
+		s.left |= leftLibrary
+	}
+	if !c.virtual() {
+		return
+	}
+	if flags&session.Changes != 0 || c.settings.Live() && flags&sqllex.OpTransaction != 0 {
+		if c.settings == nil {
+			c.settings = &session.Settings{}
+		}
+		c.settings.Unfollowed(n)
+		c.doubts++
+	}
+	if flags&(sqllex.Listen|sqllex.Deallocate|sqllex.Discard|sqllex.Prepare) != 0 {
+		c.pin(pinUnknown)
+		s.left |= leftUnknown
 	}
 }
 
@@ -160,11 +205,10 @@ func (c *client) execute(n uint64, op *sqllex.Op, sql []byte) {
 	}
 }
 
-// settleStatements takes account of what an answer, with this SQLSTATE if it is an
-// error, has settled.
-func (s *server) settleStatements(c *client, code []byte) {
+// settleStatements takes account of what an answer has settled.
+func (s *server) settleStatements(c *client) {
 	t := &s.tracker
-	s.held.Settle(t, code)
+	s.held.Settle(t, s.failCode[:])
 	if c == nil {
 		return
 	}
@@ -173,6 +217,12 @@ func (s *server) settleStatements(c *client, code []byte) {
 	}
 	if c.later.n > 0 {
 		c.settleLater(t)
+	}
+	if c.follow != nil {
+		c.follow.settle(t)
+	}
+	if c.settings != nil {
+		c.settings.Settle(t)
 	}
 	if e := &c.ends; e.number != 0 && t.Done() >= e.number {
 		if t.Outcome(e.number) == protocol.Executed && c.pinAt < e.number {
@@ -184,12 +234,21 @@ func (s *server) settleStatements(c *client, code []byte) {
 
 // stepped: within a Query of several statements, one that takes prepared
 // statements away has been executed.
-func (s *server) stepped(c *client, body []byte) {
-	n := s.tracker.Done() + 1
+func (s *server) stepped(c *client, n uint64, typ byte, body []byte) {
+	var tag []byte
+	if typ == protocol.BackendCommandComplete {
+		tag, _ = protocol.CommandTag(body)
+	}
+	if c.settings != nil {
+		c.settings.Step(n, tag)
+	}
+	if c.follow != nil {
+		c.follow.step(n, tag)
+	}
 	if s.stepAt != n {
 		return
 	}
-	switch tag, _ := protocol.CommandTag(body); string(tag) {
+	switch string(tag) {
 	case "DEALLOCATE ALL", "DISCARD ALL":
 		s.held.Step(n)
 		c.catalog().Step(n)

@@ -20,7 +20,6 @@ func (s *server) link(c *client) {
 	s.fresh = true
 	c.strange = true
 	s.groupAt = s.tracker.Sent() + 1
-	c.asks = session.Request{}
 	s.waitAt = s.w.now()
 	if c.state == clientLoginWait {
 		c.setState(clientLoginLink)
@@ -58,6 +57,11 @@ func (s *server) apply(p *session.Profile) {
 // batchDone: the ReadyForQuery of the batch of settings has come.
 func (s *server) batchDone() {
 	s.applied.Confirm(s.params)
+	s.goOn()
+}
+
+// goOn: what the client's messages have waited for has been answered.
+func (s *server) goOn() {
 	if s.await {
 		s.await = false
 		if s.client != nil {
@@ -66,31 +70,15 @@ func (s *server) batchDone() {
 	}
 }
 
-// adopt makes what c has set in its request a part of its profile, so that it
-// holds on every backend; where that cannot be told, c keeps this one. The
-// answers to c are complete.
-func (c *client) adopt(s *server) {
-	prof, ok := c.prof.Adopt(c.first, s.params, c.asks)
-	if !ok {
-		c.pin(pinUnknown)
-		return
-	}
-	if prof == c.prof {
-		return
-	}
-	before := c.application()
-	c.prof = prof
-	if c.application() != before {
-		c.forgetChoices()
-	}
-}
-
 // unlink parts s from its client.
 func (s *server) unlink() *client {
 	s.push()
 	c := s.client
 	c.catalog().Lost()
-	c.later, c.ends = laterAnswers{}, ending{}
+	c.later, c.ends, c.follow = laterAnswers{}, ending{}, nil
+	if c.retry.bytes != nil {
+		c.disarm()
+	}
 	s.torn = c.rest > 0 && !c.restDrop
 	s.client, c.srv = nil, nil
 	return c
@@ -103,6 +91,7 @@ func (s *server) release() {
 	if c.state == clientLinked {
 		c.setState(clientIdle)
 	}
+	c.deliverNotices()
 	if s.pool.resetAlways {
 		s.left |= leftAlways
 	}

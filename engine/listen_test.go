@@ -486,8 +486,8 @@ func TestListenBoundOfChannels(t *testing.T) {
 func TestListenerRefused(t *testing.T) {
 	t.Parallel()
 	pg := pgtest.Shared(t)
-	name := channelOf(t)
-	pg.Exec(t, "create role "+name+" login connection limit 1")
+	name := role(t, pg)
+	pg.Exec(t, "alter role "+name+" nosuperuser connection limit 1")
 	e, address := startYAML(t, databases(pg))
 	c := pgwire.Login(t, "tcp", address, "user", name, "database", "postgres")
 	usable(t, c) // its backend is the one connection that the role may have

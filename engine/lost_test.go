@@ -64,7 +64,7 @@ func TestBackendKilledElsewhere(t *testing.T) {
 		{"idle in a block", "postgres", "begin", ""},
 		{"running in a block", "postgres", "begin", "select pg_sleep(60)"},
 		{"failed block", "postgres", "begin; select 1/0", ""},
-		{"pinned", "postgres", "listen x", ""},
+		{"pinned", "postgres", "create temp table lost_pin (a int)", ""},
 		{"pinned, running", "postgres", "set work_mem = '1MB'", "select pg_sleep(60)"},
 		{"session mode", "session", "select 1", ""},
 	} {

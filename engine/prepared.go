@@ -31,7 +31,8 @@ import (
 type prepared struct {
 	catalog statements.Catalog
 	env     statements.Environment
-	envOf   *session.Profile    // whose settings env has
+	envOf   *session.Profile // whose settings env has; nil: those that were in doubt as of doubts
+	doubts  uint64
 	raw     map[string]struct{} // statements under the client's own names on its server
 	portals []openPortal
 }
@@ -77,16 +78,6 @@ func (c *client) catalog() *statements.Catalog {
 		return nil
 	}
 	return &c.prep.catalog
-}
-
-// environment is what decides on the meaning of a text of c's.
-func (c *client) environment() statements.Environment {
-	p := c.prepares()
-	if p.envOf != c.prof {
-		p.envOf = c.prof
-		p.env = statements.NewEnvironment(c.prof.Get)
-	}
-	return p.env
 }
 
 func (c *client) isRaw(name []byte) bool {
@@ -266,9 +257,13 @@ func (c *client) passBind(m []byte, l *look) disposition {
 	if found.Statement == nil {
 		return c.boundTo(c.passAsIs(protocol.FrontendBind, m, l), portal, name, nil)
 	}
+	first := c.prep.catalog.FirstUse(name)
 	cp, d := c.copyOf(found.Statement)
 	if cp == nil {
 		return d
+	}
+	if cp.Since() == 0 {
+		c.armRetry(m, found.Statement.Flags(), first)
 	}
 	v := s.tracker.Offer(protocol.FrontendBind, false)
 	if v != protocol.Forward && v != protocol.ForwardFlush {
@@ -373,8 +368,11 @@ func (c *client) readyUnnamed(typ byte) (st *statements.Statement, d disposition
 	if s.undecided(found.Since) || s.undecided(since) {
 		return nil, c.hold()
 	}
-	if !s.tracker.MayInject() || c.unbound {
+	if c.unbound {
 		return found.Statement, take
+	}
+	if !s.tracker.MayInject() {
+		return nil, c.notSent(protocol.Hold)
 	}
 	if found.Statement == nil {
 		if c.strange {
@@ -436,9 +434,13 @@ func (c *client) passTarget(typ byte, m []byte, l *look) disposition {
 	if found.Statement == nil || c.isRaw(name) {
 		return c.passAsIs(typ, m, l)
 	}
+	first := c.prep.catalog.FirstUse(name)
 	cp, d := c.copyOf(found.Statement)
 	if cp == nil {
 		return d
+	}
+	if cp.Since() == 0 {
+		c.armRetry(m, 0, first)
 	}
 	v := s.tracker.Offer(typ, false)
 	if v != protocol.Forward && v != protocol.ForwardFlush {
@@ -498,7 +500,7 @@ func (c *client) materialise(name, body []byte, extended bool) (d disposition) {
 	s := c.srv
 	t := &s.tracker
 	if !t.MayInject() {
-		return take
+		return c.hold()
 	}
 	v := protocol.Drop
 	switch {

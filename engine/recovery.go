@@ -27,6 +27,8 @@ const (
 // recover takes the server away from its client c, which goes for good.
 func (s *server) recover(c *client) {
 	s.left |= leftovers(c.pins)
+	c.settings.Leave(&s.applied)
+	s.asking, s.restoring = false, false
 	if s.held.Leaked() {
 		s.left |= leftStatements
 	}

@@ -208,7 +208,7 @@ func (c *client) statementModeRefusal(l *look) *protocol.ErrorFields {
 	switch {
 	case l.flags&beginFlags != 0:
 		return errStatementModeBlock
-	case l.flags&sessionFlags != 0 || l.named:
+	case l.flags&pinFlags != 0:
 		return errStatementModeState
 	}
 	return nil

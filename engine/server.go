@@ -101,7 +101,8 @@ type server struct {
 	stepAt   uint64 // number of a Query that may take prepared statements away
 	swapAt   uint64 // number of a message that is refused here: its error gets replaced
 	swap     *protocol.ErrorFields
-	peer     string // address it is connected to, where that was looked up
+	failCode [5]byte // SQLSTATE of its last error
+	peer     string  // address it is connected to, where that was looked up
 
 	left       leftovers // what is to be undone before anybody else is served
 	state      serverState
@@ -113,7 +114,9 @@ type server struct {
 	cancelled  bool // the present cycle has been cancelled by us
 	torn       bool // its last client left inside a message that had been passed on in part: close it
 	doomed     bool // a cancel may still be on its way: close it when idle
-	await      bool // the client's messages wait for the batch of settings
+	await      bool // the client's messages wait for a batch or query of ours
+	asking     bool // which reads the client's settings back
+	restoring  bool // which gives the client its startup values back
 	fresh      bool // linked, and nothing of the client has been sent yet
 	rollbacks  uint8
 	cleaning   bool // the clean-up query is under way

@@ -7,7 +7,6 @@ package engine
 
 import (
 	"pgkinetic/protocol"
-	"pgkinetic/protocol/sqllex"
 )
 
 const closeTime = 1000 * ms
@@ -95,7 +94,7 @@ func (s *server) lastWords() *protocol.ErrorFields {
 func (s *server) tellLoss(c *client) {
 	e := *s.lastWords()
 	midAnswer := s.rest > 0 && !s.restSwal
-	stays := c.pins == 0 && c.asks.Seen&sqllex.SetReported == 0 && s.tracker.Status() == 'I' && c.rest == 0 && !midAnswer
+	stays := c.pins == 0 && !c.settings.Lost() && s.tracker.Status() == 'I' && c.rest == 0 && !midAnswer
 	ready, open := s.tracker.ReadyOwed(), s.tracker.SyncOwed()
 	s.unlink()
 	s.w.stats.backendsLost.inc()

@@ -80,7 +80,7 @@ func (s *server) walk(p []byte) int {
 		run = i
 	}
 	s.toClient(p[run:i])
-	if c := s.client; c != nil {
+	if c := s.client; c != nil && s.rest == 0 {
 		c.putDue()
 	}
 	return i
@@ -101,7 +101,7 @@ func (s *server) mustSeeWhole(typ byte) bool {
 	case protocol.BackendReadyForQuery, protocol.BackendErrorResponse, protocol.BackendParameterStatus:
 		return true
 	}
-	return s.probe != nil
+	return s.probe != nil || s.asking
 }
 
 // answer takes one message (m: all of it, or its first part when it is large)
@@ -121,6 +121,7 @@ func (s *server) answer(typ byte, m []byte, whole bool) (forward, ok bool) {
 	case protocol.BackendErrorResponse:
 		s.w.stats.serverErrors.inc()
 		code = protocol.ErrorCode(body)
+		copy(s.failCode[:], code)
 		if protocol.ErrorEndsSession(body) {
 			s.fatal = protocol.DecodeError(body)
 			return false, false
@@ -135,15 +136,23 @@ func (s *server) answer(typ byte, m []byte, whole bool) (forward, ok bool) {
 	}
 	c := s.client
 	head := s.tracker.Done() + 1
-	if c != nil && typ == protocol.BackendCommandComplete {
-		s.stepped(c, body)
-	}
 	a, err := s.tracker.Receive(typ, status, code)
 	if err != nil {
 		s.broken(err.Error())
 		return false, false
 	}
-	s.settleStatements(c, code)
+	if c != nil && !a.Swallow && (typ == protocol.BackendCommandComplete || typ == protocol.BackendPortalSuspended) {
+		s.stepped(c, head, typ, body)
+	}
+	s.settleStatements(c)
+	if c != nil && c.retry.number == head && !a.Swallow {
+		if code != nil && s.mayRetry(c, head, code) {
+			c.retry.failed = true
+			s.w.stats.prepared[preparedStale].add(uint64(s.held.Outdated(head)))
+			return false, true
+		}
+		c.disarm()
+	}
 	forward, ok = s.answered(typ, body, &a)
 	if forward && code != nil && c != nil && whole {
 		s.w.instead = s.errorFor(c, head, body, code)
@@ -156,7 +165,7 @@ func (s *server) answer(typ byte, m []byte, whole bool) (forward, ok bool) {
 func (s *server) answered(typ byte, body []byte, a *protocol.Answer) (forward, ok bool) {
 	c := s.client
 	probing := s.probe != nil && !s.applied.Pending()
-	if a.InjectedError && (s.applied.Pending() || s.cleaning) {
+	if a.InjectedError && (s.applied.Pending() || s.cleaning || s.restoring) {
 		s.injectedFailed(body)
 		return false, s.state < serverClosing
 	}
@@ -166,10 +175,23 @@ func (s *server) answered(typ byte, body []byte, a *protocol.Answer) (forward, o
 	for range a.Syncs {
 		s.queue(syncMessage)
 	}
+	if s.asking {
+		c.settings.Answer(typ, body)
+	}
 	if a.Ready {
 		s.endCycle(a)
+		if c != nil {
+			s.settingsReady(c, a.Status, s.tracker.Owed() == 0)
+		}
 	}
 	if c == nil {
+		return false, true
+	}
+	if a.Ready && c.retry.failed {
+		c.sendAgain()
+		return false, true
+	}
+	if a.Ready && !a.Swallow && c.listensReady(a.Status, s.tracker.Owed() == 0) {
 		return false, true
 	}
 	if a.Resume {
@@ -178,9 +200,14 @@ func (s *server) answered(typ byte, body []byte, a *protocol.Answer) (forward, o
 	switch typ {
 	case protocol.BackendErrorResponse:
 		c.marks.Failed()
-		c.asks.Failed = true
+		if c.settings != nil {
+			c.settings.Error()
+		}
+		if c.follow != nil {
+			c.follow.log.fail()
+		}
 	case protocol.BackendNotificationResponse:
-		return c.pins != 0, true // of a LISTEN of its own
+		return !c.virtual(), true // else the pool's listener tells it
 	}
 	return !a.Swallow, true
 }
@@ -204,8 +231,12 @@ func (s *server) endCycle(a *protocol.Answer) {
 	if a.Status == protocol.StatusIdle {
 		s.xactAt = s.cycleAt
 	}
-	if s.applied.Pending() {
+	switch {
+	case s.applied.Pending():
 		s.batchDone()
+	case a.Swallow && (s.asking || s.restoring):
+		s.asking, s.restoring = false, false
+		s.goOn()
 	}
 	c := s.client
 	if c == nil || a.Swallow {
@@ -265,6 +296,12 @@ func (s *server) settleLinked() {
 		c.backendAnswered()
 		return
 	}
+	if c.retry.again {
+		c.disarm()
+		c.held = false
+		s.w.later(c)
+		return
+	}
 	if s.fresh {
 		c.armTimer() // the batch of settings is done; the client's request is yet to be sent
 		return
@@ -274,13 +311,17 @@ func (s *server) settleLinked() {
 		return
 	}
 	c.namesGone()
-	if c.pins == 0 && c.asks.Matters() {
-		c.adopt(s)
+	if !c.resolve(s) {
+		return
 	}
 	if c.pins == 0 {
 		s.release()
 		return
 	}
+	if c.virtual() {
+		s.apply(c.prof)
+	}
+	c.deliverNotices()
 	c.refresh()
 	c.armTimer()
 }

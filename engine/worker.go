@@ -55,6 +55,7 @@ type worker struct {
 	statements *statements.Cache
 	ops        []sqllex.Op           // scratch for those of a text
 	name       []byte                // scratch for a name in one
+	retries    [][]byte              // buffers for groups that may be sent again
 	instead    []byte                // what a client gets in the place of its server's message in hand
 	words      words                 // scratch for the texts of refusals
 	ahead      []byte                // during a walk over a client's input: what follows the message in hand

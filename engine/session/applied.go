@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 
 	"pgkinetic/protocol"
-	"pgkinetic/protocol/sqllex"
 )
 
 // Plan says how a backend comes to carry a client's settings.
@@ -37,7 +36,7 @@ const (
 // session's own. One whose bit is set may have, though it equals the base: it
 // would not follow a default that changes, so a client without a setting of its
 // own gets it by RESET. pendingSet is set as it will be once the pending batch
-// is confirmed. noted is true while set has gained bits that no Batch has seen.
+// is confirmed.
 type Applied struct {
 	profile    *Profile // nil: empty
 	pending    *Profile
@@ -46,7 +45,6 @@ type Applied struct {
 	gen        uint32
 	uncertain  bool
 	strayed    bool
-	noted      bool
 }
 
 // Profile returns the profile whose settings hold.
@@ -55,22 +53,6 @@ func (a *Applied) Profile() *Profile {
 		return empty
 	}
 	return a.profile
-}
-
-// Note records that a text which sets reported parameters was sent to the
-// backend, for a client or not: seen is what the lexer says of it. Call it
-// before the answers come. No allocation.
-func (a *Applied) Note(reported Reported, seen sqllex.Flags) {
-	if seen&sqllex.SetReported == 0 {
-		return
-	}
-	for i := range reported.Len() {
-		if name, _, _ := reported.At(i); seen&adoptableFlag(name) != 0 {
-			a.set |= bit(i)
-			a.pendingSet |= bit(i)
-			a.noted = true
-		}
-	}
 }
 
 // bit is that of the i-th reported parameter.
@@ -87,10 +69,9 @@ func (a *Applied) Pending() bool { return a.pending != nil }
 // beyond the growth of dst.
 func (a *Applied) Batch(dst []byte, want *Profile, reported Reported) (out []byte, plan Plan) {
 	current := a.Profile()
-	if current == want && a.gen == reported.Gen() && !a.uncertain && !a.strayed && !a.noted {
+	if current == want && a.gen == reported.Gen() && !a.uncertain && !a.strayed {
 		return dst, Nothing
 	}
-	a.noted = false
 	start := len(dst)
 	dst = append(dst, protocol.FrontendQuery, 0, 0, 0, 0)
 	body := len(dst)
@@ -123,13 +104,13 @@ func (a *Applied) Confirm(reported Reported) {
 // Failed records that the batch under way failed: PostgreSQL has taken all of
 // it back. After Plan Pipeline the client's first message ran without its
 // settings, so both connections must be closed.
-func (a *Applied) Failed() { a.pending, a.noted = nil, true }
+func (a *Applied) Failed() { a.pending = nil }
 
 // Cleared records that DISCARD ALL (or RESET ALL with the role and session user reset)
 // succeeded: nothing of any client holds.
 func (a *Applied) Cleared(reported Reported) {
 	a.profile, a.pending, a.uncertain, a.strayed = empty, nil, false, false
-	a.set, a.noted = 0, false
+	a.set = 0
 	a.rebase(reported)
 }
 

@@ -59,39 +59,55 @@ func BenchmarkBatchSwitch(b *testing.B) {
 	}
 }
 
-// A request that sets what the client has already.
-func TestAdoptingAllocatesOnlyForAChange(t *testing.T) {
+// A request that sets what the client has already, and one of a client that has
+// never set anything.
+func TestSettingsAllocateOnlyForAChange(t *testing.T) {
 	c := newConn(t, "application_name", "pg-kinetic", "TimeZone", "UTC", "DateStyle", "ISO, MDY")
-	p := Intern(params("application_name", "a", "timezone", "GMT"))
+	p := Intern(params("application_name", "a", "timezone", "GMT", "work_mem", "8MB", "my.own", "it's"))
 	c.carry(p)
-	r := Request{Seen: sqllex.SetReported &^ (sqllex.SetClientEncoding | sqllex.SetIntervalStyle | sqllex.SetStandardConformingStrings), Failed: true}
-	if n := testing.AllocsPerRun(100, func() {
-		c.applied.Note(&c.params, r.Seen)
-		if q, ok := p.Adopt(p, &c.params, r); q != p || !ok {
-			t.Fatalf("%+v %t", q, ok)
+	sql := []byte("BEGIN; SET application_name = 'a'; SET LOCAL lock_timeout = 5; SAVEPOINT s; SET Work_mem TO '8MB'; SET my.own TO 'it''s'; COMMIT")
+	ops := sqllex.AppendOps(nil, sql)
+	st := new(Settings)
+	request := func() {
+		if st.Live() {
+			t.Fatal("not at rest")
 		}
-	}); n != 0 {
+		st.Sent(1, ops, sql)
+		for _, tag := range []string{"BEGIN", "SET", "SET", "SAVEPOINT", "SET", "SET", "COMMIT"} {
+			st.Step(1, []byte(tag))
+		}
+		st.Settle(outcomes{done: 1})
+		st.Ready('I')
+		if q, r := st.Resolve(p, p, &c.applied, &c.params); q != p || r != Resolved {
+			t.Fatalf("%+v %d", q, r)
+		}
+	}
+	request()
+	if n := testing.AllocsPerRun(100, request); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+	if c.applied.Profile() != p {
+		t.Error("the backend does not carry it")
 	}
 }
 
-func BenchmarkAdopt(b *testing.B) {
+func BenchmarkSettings(b *testing.B) {
 	c := newConn(nil, "server_version", "15", "TimeZone", "UTC", "application_name", "pg-kinetic")
-	p := Intern(params("application_name", "a", "timezone", "GMT"))
+	p := Intern(params("application_name", "a", "work_mem", "8MB"))
 	c.carry(p)
-	r := Request{Seen: sqllex.SetApplicationName}
-	b.Run("same", func(b *testing.B) {
+	run := func(b *testing.B, st *Settings, texts ...string) {
 		b.ReportAllocs()
-		for b.Loop() {
-			p.Adopt(p, &c.params, r)
-		}
-	})
-	b.Run("changed", func(b *testing.B) {
-		b.ReportAllocs()
-		name, values, q := []byte("application_name"), [][]byte{[]byte("a"), []byte("b")}, p
+		q := p
 		for i := 0; b.Loop(); i++ {
-			c.params.Set(name, values[i&1])
-			q, _ = q.Adopt(p, &c.params, r)
+			sql := []byte(texts[i%len(texts)])
+			st.Sent(1, sqllex.AppendOps(nil, sql), sql)
+			st.Step(1, []byte("SET"))
+			st.Settle(outcomes{done: 1})
+			st.Ready('I')
+			q, _ = st.Resolve(q, p, &c.applied, &c.params)
 		}
-	})
+	}
+	b.Run("never", func(b *testing.B) { run(b, nil, "") })
+	b.Run("same", func(b *testing.B) { run(b, new(Settings), "SET work_mem = '8MB'") })
+	b.Run("changed", func(b *testing.B) { run(b, new(Settings), "SET work_mem = '9MB'", "SET work_mem = '8MB'") })
 }

@@ -3,7 +3,9 @@ package session
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"pgkinetic/internal/pgtest"
@@ -35,7 +37,7 @@ type follower struct {
 	st          *Settings
 	first, prof *Profile
 	srv         *serving
-	asked, kept int
+	asked       int
 }
 
 // relay sends requests in one go, as far as none has to wait, and returns what
@@ -363,11 +365,11 @@ func TestSettingsFollowTheirClient(t *testing.T) {
 	startups := [][]string{
 		nil,
 		{"TimeZone", "Asia/Kolkata", "application_name", "me", "options", "-c work_mem=9MB -c search_path=st,public -c my.own=mine"},
-		{"role", "r", "statement_timeout", "77s", "DateStyle", "ISO, YMD", "default_transaction_isolation", "serializable"},
+		{"role", "r", "statement_timeout", "77s", "DateStyle", "ISO, YMD", "lock_timeout", "9s"},
 	}
-	rounds := 200
+	rounds := 24
 	if testing.Short() {
-		rounds = 10
+		rounds = 6
 	}
 	asked, requests := 0, 0
 	for seed := range rounds {
@@ -467,4 +469,89 @@ func (c *follower) values(show string) map[string]string {
 		c.resolve()
 	}
 	return values(messages)
+}
+
+// A default that changes while a client sets something else is not taken for the
+// client's own, and the client's own settings stay.
+func TestSettingsUnderChangedDefaults(t *testing.T) {
+	s := pgtest.Shared(t)
+	t.Cleanup(func() { s.Exec(t, "ALTER SYSTEM RESET timezone") })
+	v := newServing(t, s)
+	rows, err := v.wire.Exec("SELECT pg_backend_pid()")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(rows[0][0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Only this backend is told, and it handles the signal before what is sent to it next.
+	reload := func(zone string) {
+		s.Exec(t, "ALTER SYSTEM SET timezone = '"+zone+"'")
+		if err := syscall.Kill(pid, syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own, plain := &follower{t: t, first: Empty(), prof: Empty()}, &follower{t: t, first: Empty(), prof: Empty()}
+	sets := func(c *follower, sql string) {
+		c.link(v)
+		c.relay([]request{{texts: []string{sql}}})
+	}
+	shows := func(c *follower, want string) {
+		t.Helper()
+		c.link(v)
+		rows, err := v.wire.Exec("SHOW TimeZone")
+		if err != nil || rows[0][0] != want {
+			t.Errorf("TimeZone is %v (%v), want %s", rows, err, want)
+		}
+	}
+	reload("UTC")
+	v.query(pgwire.Query("SELECT 1"), 1)
+	sets(own, "SET datestyle = 'German'; SET timezone = 'UTC'") // the default, but its own
+	reload("CET")
+	sets(own, "SET application_name = 'x'")
+	shows(own, "UTC")
+	if want := Intern(params("application_name", "x", "datestyle", "German, DMY", "timezone", "UTC")); own.prof != want {
+		t.Errorf("profile %+v", own.prof)
+	}
+	// The others follow the default, though the backend showed UTC all the time.
+	shows(plain, "CET")
+	shows(own, "UTC")
+	shows(plain, "CET")
+
+	reload("GMT")
+	sets(plain, "SET application_name = 'y'")
+	if want := Intern(params("application_name", "y")); plain.prof != want {
+		t.Errorf("a changed default was adopted: %+v", plain.prof)
+	}
+	shows(plain, "GMT")
+	shows(own, "UTC")
+}
+
+// ST-20: what a client does to standard_conforming_strings is its own, and decides
+// how its own texts are read.
+func TestST20StandardConformingStrings(t *testing.T) {
+	s := pgtest.Shared(t)
+	v := newServing(t, s)
+	off, on := &follower{t: t, first: Empty(), prof: Empty()}, &follower{t: t, first: Empty(), prof: Empty()}
+	off.link(v)
+	off.relay([]request{{texts: []string{"SET standard_conforming_strings = off; SET escape_string_warning = off; SET my.own = 'x\\y'"}}})
+	for range 3 {
+		for c, want := range map[*follower]string{off: "xy1", on: `\x1`} {
+			c.link(v)
+			sql := `SELECT '\x' || '1'`
+			if c == off {
+				sql = `SELECT '\x\y' || '1'`
+			}
+			rows, err := v.wire.Exec(sql)
+			if err != nil || rows[0][0] != want {
+				t.Errorf("%v (%v), want %q", rows, err, want)
+			}
+		}
+	}
+	off.link(v)
+	// The whole Query was read before its SET: the backslash was a backslash.
+	if rows, err := v.wire.Exec("SHOW my.own"); err != nil || rows[0][0] != `x\y` {
+		t.Errorf("my.own is %v (%v)", rows, err)
+	}
 }

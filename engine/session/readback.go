@@ -101,15 +101,15 @@ func readBackRow(body []byte) (name, value string, exists, ok bool) {
 	return text[0], text[1], exists, true
 }
 
-// settings returns the client's Profile, which was prof: what the backend has of
-// its own, and what the client had at its login, first, of the rest. a is told
-// what it carries.
-func (b *readBack) settings(prof, first *Profile, a *Applied, reported Reported) *Profile {
+// settingsRead returns the client's Profile, which was prof, in doubt: what the
+// backend has of its own, and what the client had at its login, first, of the
+// rest. a is told what it carries.
+func (s *Settings) settingsRead(prof, first *Profile, a *Applied, reported Reported) *Profile {
 	var has draft
-	for _, it := range b.items {
+	for _, it := range s.answer.items {
 		switch it.name {
 		case "role":
-			if it.value == "none" && first.find("role") == nil {
+			if it.value == "none" && (first.find("role") == nil || s.isReset("role")) {
 				continue
 			}
 		case "session_authorization":
@@ -131,7 +131,8 @@ func (b *readBack) settings(prof, first *Profile, a *Applied, reported Reported)
 	for i := range prof.items {
 		// Set to the base, which needs no SET on a backend.
 		it := &prof.items[i]
-		if value, base, known := valueOf(reported, it.name); known && string(value) == it.value && string(value) == string(base) {
+		value, base, known := valueOf(reported, it.name)
+		if known && string(value) == it.value && string(value) == string(base) && !s.touched(it.name) {
 			has.put(*it)
 		}
 	}

@@ -66,6 +66,7 @@ type Settings struct {
 	stepAt uint64 // the message whose statements are counted
 	steps  int32  // those that are complete
 
+	status byte // of the last ReadyForQuery
 	doubt  bool // the server must be asked
 	stray  bool // something may have been set that the client does not get back
 	failed bool // an error since the last ReadyForQuery
@@ -317,7 +318,7 @@ func (s *Settings) Ready(status byte) {
 		}
 		s.escape = false
 	}
-	s.failed = false
+	s.status, s.failed = status, false
 	s.resets = s.resets && slices.ContainsFunc(s.sent[s.head:], func(o operation) bool { return o.resets() })
 }
 
@@ -364,7 +365,7 @@ func (s *Settings) put(text string) part {
 // not. PREPARE TRANSACTION outside a block says ROLLBACK, and commits what its
 // implicit transaction had before.
 func (s *Settings) end(kind sqllex.OpKind, rolledBack bool) {
-	if kind == sqllex.OpPrepareTransaction && rolledBack && len(s.log) > s.committed {
+	if kind == sqllex.OpPrepareTransaction && rolledBack && s.status != protocol.StatusFailed && len(s.log) > s.committed {
 		s.doubt = true
 	}
 	if kind == sqllex.OpRollback || rolledBack {

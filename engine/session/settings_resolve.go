@@ -41,8 +41,10 @@ func (s *Settings) Resolve(prof, first *Profile, a *Applied, reported Reported) 
 		s.answer = readBack{}
 		return prof, AskServer
 	case s.doubt:
-		prof = s.answer.settings(prof, first, a, reported)
-	case !s.unchanged(prof, a, reported):
+		prof = s.settingsRead(prof, first, a, reported)
+	case s.unchanged(prof, a, reported):
+		a.carry(prof, reported, s.touched)
+	default:
 		a.carry(s.outcome(a.Profile(), empty, first, reported), reported, s.touched)
 		prof = s.outcome(prof, first, first, reported)
 	}
@@ -99,7 +101,8 @@ func (s *Settings) overridden(i int) bool {
 	return false
 }
 
-// concerns says whether entry i of the log decides the parameter.
+// concerns says whether entry i of the log decides the parameter, whose name is
+// in lower case.
 func (s *Settings) concerns(i int, name []byte) bool {
 	switch c := &s.log[i]; {
 	case c.kind == sqllex.OpDiscardAll:
@@ -111,10 +114,18 @@ func (s *Settings) concerns(i int, name []byte) bool {
 	}
 }
 
-// touched says whether the log concerns the parameter.
+// touched says whether the log concerns the parameter, whatever the case of its
+// name.
 func (s *Settings) touched(name string) bool {
+	var buf [maxParameter]byte
+	lower := append(buf[:0], name...)
+	for i, c := range lower {
+		if 'A' <= c && c <= 'Z' {
+			lower[i] = c + 'a' - 'A'
+		}
+	}
 	for i := range s.log {
-		if s.concerns(i, []byte(lowerName(name))) {
+		if s.concerns(i, lower) {
 			return true
 		}
 	}

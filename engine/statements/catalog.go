@@ -77,6 +77,7 @@ type name struct {
 	latest     *Statement // while inFlight > 0
 	latestAt   uint64
 	inFlight   int32
+	used       bool // since its last Parse (FirstUse)
 }
 
 func (n *name) text() []byte { return n.key[:n.length] }
@@ -146,6 +147,7 @@ func (c *Catalog) Parse(number uint64, text []byte, s *Statement) {
 	} else {
 		c.forgetReplaced(s)
 	}
+	n.used = false
 	c.bytes += s.Size()
 	at := c.push(operation{number: number, kind: opParse, name: n, statement: s})
 	if n == &c.unnamed {

@@ -246,15 +246,15 @@ func TestLargeUnnamedStatementForgetsNoOther(t *testing.T) {
 	c.Parse(1, nil, x.of("select 0"))
 	c.Settle(executed(1))
 	c.Close(2, nil)
-	for i, name := range []string{"a", "b", "c", "d", "e", "f"} {
+	for i, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {
 		c.Parse(uint64(3+i), []byte(name), x.of("select 1"))
 	}
 	large := "select " + strings.Repeat("1", maxReplaced)
-	c.Parse(9, nil, x.of(large))
+	c.Parse(10, nil, x.of(large))
 	for c.InFlight() {
 		c.Settle(executed(c.ops.front().number))
 	}
-	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {
 		expect(t, c, name, "select 1", 0)
 	}
 	expect(t, c, "", large, 0)

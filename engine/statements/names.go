@@ -67,3 +67,14 @@ func (c *Catalog) NameOf(s *Statement) (name []byte, ok bool) {
 func (s *Statement) sameText(t *Statement) bool {
 	return s == t || s != nil && t != nil && s.hash == t.hash && bytes.Equal(s.body, t.body)
 }
+
+// FirstUse tells whether a name's statement is about to be used for the first time
+// since its Parse, and notes that it is.
+func (c *Catalog) FirstUse(text []byte) bool {
+	n := c.find(text)
+	if n == nil || n.used {
+		return false
+	}
+	n.used = true
+	return true
+}

@@ -22,7 +22,12 @@ type session struct {
 	// has better errors for some Parses; here either takes a copy on the server,
 	// which it then no longer accepts.
 	strict bool
+	// halfway: a DISCARD ALL that is cancelled has dropped the statements.
+	halfway bool
 }
+
+// cancelledDiscard is a DISCARD ALL that is cancelled.
+const cancelledDiscard = "discard all -- cancelled"
 
 // message is one of the protocol's, to a session. A Describe is of a statement,
 // as is a Close; portals are unnamed.
@@ -184,9 +189,15 @@ func (s *session) execute(text string, inside bool) []answer {
 		delete(s.named, key(name))
 		tag = "DEALLOCATE"
 		s.ran = true
-	case text == "discard all":
+	case text == "discard all", text == cancelledDiscard:
 		if s.status != protocol.StatusIdle || inside {
 			return s.fail("25001")
+		}
+		if text == cancelledDiscard {
+			if s.halfway {
+				clear(s.named)
+			}
+			return s.fail(protocol.CodeQueryCanceled)
 		}
 		clear(s.named)
 		s.end()

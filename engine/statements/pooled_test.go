@@ -52,6 +52,7 @@ type pooler struct {
 	holds   int
 	closes  int
 	locals  int
+	leaks   int
 }
 
 func newPooler(t *testing.T, r *rand.Rand, servers, clients, limit int) *pooler {
@@ -62,6 +63,7 @@ func newPooler(t *testing.T, r *rand.Rand, servers, clients, limit int) *pooler 
 	for range servers {
 		s := &pooledServer{pg: newSession(), held: NewHeld(limit, 1<<20)}
 		s.pg.strict = true
+		s.pg.halfway = r.IntN(2) == 0
 		s.tracker.Reset()
 		p.servers = append(p.servers, s)
 	}
@@ -70,6 +72,11 @@ func newPooler(t *testing.T, r *rand.Rand, servers, clients, limit int) *pooler 
 		c := &pooledClient{name: fmt.Sprint("client ", i), cache: cache, direct: newSession(), copies: r.IntN(2) == 0}
 		c.direct.strict = true
 		c.script = randomScript(r, 30)
+		for i := range c.script {
+			if m := &c.script[i]; m.text == "discard all" && r.IntN(3) == 0 {
+				m.text = cancelledDiscard
+			}
+		}
 		p.clients = append(p.clients, c)
 	}
 	return p
@@ -142,6 +149,7 @@ func (p *pooler) part(s *pooledServer) {
 		s.client.server, s.client = nil, nil
 	}
 	if s.held.Leaked() {
+		p.leaks++
 		p.inject(s, "deallocate all")
 	}
 }
@@ -214,7 +222,9 @@ func (p *pooler) forward(c *pooledClient, m message) bool {
 	return sent
 }
 
-func clears(text string) bool { return text == "deallocate all" || text == "discard all" }
+func clears(text string) bool {
+	return text == "deallocate all" || strings.HasPrefix(text, "discard all")
+}
 
 // offered is whether the last offer was sent and not dropped.
 var offered bool
@@ -421,7 +431,7 @@ func (p *pooler) forwardQuery(c *pooledClient, m message) bool {
 	p.ifSent(c, func(number uint64) {
 		c.catalog.Query(number)
 		s.held.Query(number)
-		if strings.Contains(m.text, "deallocate all") || m.text == "discard all" {
+		if strings.Contains(m.text, "deallocate all") || clears(m.text) {
 			c.catalog.Clear(number)
 			s.held.Clear(number)
 		}

@@ -32,13 +32,14 @@ func (r Recording) Answers() (all []byte) {
 // mark finds the messages that are thrown away.
 func (r Recording) mark() {
 	s := state{status: 'I'}
+	needed := false // the next Sync: the server has been sent something
 	for i := range r {
 		x := &r[i]
 		switch typ := x.Sent[0]; typ {
 		case 'H', 'X':
 			x.Unread = true // all that it does is when the answers before it come
 		case 'S':
-			x.Unread = s.copying || !s.open && bytes.Equal(x.Answer, Ready('I'))
+			x.Unread = s.copying || !needed && bytes.Equal(x.Answer, Ready('I'))
 		case 'd', 'c', 'f':
 			x.Unread = !s.copying
 		default:
@@ -46,6 +47,7 @@ func (r Recording) mark() {
 		}
 		s.sent(x.Sent[0])
 		s.answered(x.Answer)
+		needed = s.open && (needed || !x.byPooler())
 	}
 }
 

@@ -1,10 +1,10 @@
 package pgmock
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,8 +14,8 @@ import (
 )
 
 // Replay is a PostgreSQL that answers one recorded client at a time with what was recorded, and by a small model what a
-// pooler adds: settings, Close of the unnamed statement, Flush, what ends a group or a COPY, ROLLBACK, DISCARD ALL and its parts; and
-// nonces (see Nonce). A message that is neither fails the test, and so does a session that ends inside a message of at most
+// pooler adds: settings, prepared statements under its own names (see texts), Flush, what ends a group or a COPY, ROLLBACK,
+// DISCARD ALL and its parts; and nonces (see Nonce). A message that is neither fails the test, and so does a session that ends inside a message of at most
 // SmallMessage bytes. As PostgreSQL does, it keeps the answers of the extended protocol back until Flush, ReadyForQuery or an error.
 //
 // State: the recording in play and how far it has come; it belongs to the mutex, since a session that is being closed and
@@ -27,9 +27,11 @@ type Replay struct {
 
 	mu     sync.Mutex
 	rec    Recording
-	at     int // the next exchange
-	cut    int // bytes until the cut, from Begin; -1: none to come
-	sent   int // bytes since Begin
+	at     int   // the next exchange
+	client texts // what the recorded client has prepared before it
+	given  texts // by the session that played last
+	cut    int   // bytes until the cut, from Begin; -1: none to come
+	sent   int   // bytes since Begin
 	halves int
 }
 
@@ -40,7 +42,7 @@ const SmallMessage = 16 << 10
 func (r *Replay) Begin(rec Recording, cut int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.rec, r.at, r.cut, r.sent = rec, 0, cut, 0
+	r.rec, r.at, r.cut, r.sent, r.client = rec, 0, cut, 0, texts{}
 	if cut == 0 {
 		r.cut = -1
 	}
@@ -64,28 +66,33 @@ func (r *Replay) Halves() int {
 func (r *Replay) Rest() []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, x := range r.rec[r.at:] {
-		if !x.Unread {
+	for i := r.at; i < len(r.rec); i++ {
+		if x := &r.rec[i]; !x.optional(r.given) {
 			return x.Sent
 		}
 	}
 	return nil
 }
 
-// play gives the answer to a message of the recording. A Flush is none: the pooler sends its own at any place.
-func (r *Replay) play(message []byte) ([]byte, bool) {
+// play gives the answer to a message of the recording that has come to s. A Flush is none: the pooler sends its own at any
+// place.
+func (r *Replay) play(s *replaySession, message []byte) ([]byte, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if message[0] == 'H' {
 		return nil, false
 	}
+	client := maps.Clone(r.client)
 	for i := r.at; i < len(r.rec); i++ {
-		if bytes.Equal(r.rec[i].Sent, message) {
-			r.at = i + 1
-			return r.rec[i].Answer, true
-		}
-		if !r.rec[i].Unread {
+		x := &r.rec[i]
+		answer, ok := s.fits(x, client, message)
+		if !ok && !x.optional(s.given) {
 			break
+		}
+		x.settle(client)
+		if ok {
+			r.at, r.client, r.given = i+1, client, s.given
+			return answer, true
 		}
 	}
 	return nil, false
@@ -138,7 +145,7 @@ func (r *Replay) split(n int) int {
 // Serve is a session, after its login.
 func (r *Replay) Serve() Step {
 	return func(c *Conn) error {
-		s := &replaySession{r: r, c: c, state: state{status: 'I'}, reports: map[string]string{}}
+		s := &replaySession{r: r, c: c, state: state{status: 'I'}, reports: map[string]string{}, names: texts{}, given: texts{}}
 		for {
 			m, err := s.read()
 			if err != nil {
@@ -159,6 +166,8 @@ type replaySession struct {
 	pending []byte            // answers that are kept back
 	reports map[string]string // parameters that differ from the login's report
 	nonce   string            // of the unnamed statement
+	names   texts             // its prepared statements; the Replay's mutex guards the two
+	given   texts             // the same with those that were closed
 }
 
 // read reads a message and judges an end inside it.
@@ -182,15 +191,19 @@ func (s *replaySession) read() ([]byte, error) {
 }
 
 func (s *replaySession) take(message []byte) error {
-	answer, known := s.r.play(message)
+	answer, known := s.r.play(s, message)
 	if !known {
 		var err error
-		if answer, err = s.own(message[0], message[5:]); err != nil {
+		if answer, err = s.own(message); err != nil {
 			return err
 		}
 	}
+	if s.skip && message[0] != 'S' {
+		answer = nil // known or not, it is thrown away
+	}
 	if !s.copying && !s.skip {
 		s.sent(message[0])
+		s.settle(message, answer)
 	}
 	s.answered(answer)
 	s.note(answer)
@@ -229,7 +242,8 @@ func (s *replaySession) flush() error {
 }
 
 // own answers what the pooler itself sends.
-func (s *replaySession) own(typ byte, body []byte) ([]byte, error) {
+func (s *replaySession) own(message []byte) ([]byte, error) {
+	typ, body := message[0], message[5:]
 	unexpected := &scriptError{fmt.Sprintf("message %q %q was not expected (%+v)", typ, body[:min(len(body), 100)], s.state)}
 	switch {
 	case typ == 'X':
@@ -246,12 +260,15 @@ func (s *replaySession) own(typ byte, body []byte) ([]byte, error) {
 	case s.skip && typ == 'Q' && string(body) == "ROLLBACK\x00":
 		s.r.left()
 		return nil, nil
+	}
+	if answer, ok := s.ownStatement(message); ok {
+		return answer, nil
+	}
+	switch {
 	case s.skip:
 		return nil, unexpected
 	case typ == 'Q':
 		return s.query(strings.TrimRight(string(body), "\x00"), unexpected)
-	case typ == 'C' && string(body) == "S\x00":
-		return pgwire.Raw('3', nil), nil
 	}
 	return s.nonceGroup(typ, body, unexpected)
 }

@@ -1,0 +1,116 @@
+package engine
+
+// What a client SETs follows it from server to server (package session, whose
+// documentation has the calls and their moments).
+//
+// State: client.settings, nil until the client changes something; server.asking,
+// the query that reads values back is under way; server.restoring, one that gives
+// the client its startup values back.
+
+import (
+	"strconv"
+
+	"pgkinetic/engine/session"
+	"pgkinetic/engine/statements"
+	"pgkinetic/protocol"
+	"pgkinetic/protocol/sqllex"
+)
+
+// sets tells of the operations of a text that is executed by message n.
+func (c *client) sets(n uint64, flags sqllex.Flags, sql []byte) {
+	if flags&session.Changes == 0 && !(c.settings.Live() && flags&sqllex.OpTransaction != 0) {
+		return
+	}
+	if c.settings == nil {
+		c.settings = &session.Settings{}
+	}
+	c.settings.Sent(n, c.w.ops, sql)
+	c.doubts++
+}
+
+// mustWait: what c sends behind a complete group is held until that is answered: a
+// RESET leads to its own startup values, which the server does not know, or a
+// LISTEN must hold before more is answered.
+func (c *client) mustWait() bool { return c.settings.Waits(c.first) || c.follow != nil }
+
+// settingsReady: a ReadyForQuery has come; last tells that no other is owed.
+func (s *server) settingsReady(c *client, status byte, last bool) {
+	if c.settings == nil {
+		return
+	}
+	c.settings.Ready(status)
+	if !last {
+		return
+	}
+	if q := c.settings.Restore(s.w.answer[:0], status, c.first); len(q) > 0 {
+		s.w.answer = q
+		s.ask(q)
+		s.restoring = true
+	}
+}
+
+// ask sends a Query of ours while the client keeps the server.
+func (s *server) ask(query []byte) {
+	s.tracker.Inject(protocol.FrontendQuery)
+	s.held.Query(s.tracker.Sent())
+	s.groupAt = s.tracker.Sent() + 1
+	s.queue(query)
+	s.beginCycle(s.w.now())
+	s.await = true
+}
+
+// resolve makes what c has set a part of its profile. false: the server is asked
+// first.
+func (c *client) resolve(s *server) bool {
+	if c.settings == nil {
+		return true
+	}
+	prof, r := c.settings.Resolve(c.prof, c.first, &s.applied, s.params)
+	switch r {
+	case session.AskServer:
+		s.w.answer = c.settings.AppendReadBack(s.w.answer[:0])
+		s.ask(s.w.answer)
+		s.flush()
+		s.asking = true
+		return false
+	case session.KeepServer:
+		c.pin(pinUnknown)
+		return true
+	}
+	if s.left&leftLibrary == 0 {
+		c.unpin(pinUnknown)
+	}
+	c.settings = nil
+	c.changeProfile(prof)
+	return true
+}
+
+func (c *client) changeProfile(prof *session.Profile) {
+	if prof == c.prof {
+		return
+	}
+	before := c.application()
+	c.prof = prof
+	if c.application() != before {
+		c.forgetChoices()
+	}
+}
+
+// environment is what decides on the meaning of a text of c's. While settings of c
+// are in doubt, it is one that no other client has.
+func (c *client) environment() statements.Environment {
+	p := c.prepares()
+	if c.settings.Live() {
+		if p.envOf != nil || p.doubts != c.doubts {
+			p.envOf, p.doubts = nil, c.doubts
+			unique := strconv.FormatUint(c.id, 10) + "/" + strconv.FormatUint(c.doubts, 10)
+			p.env = statements.NewEnvironment(func(string) (string, bool) { return unique, true })
+		}
+		return p.env
+	}
+	if p.envOf != c.prof {
+		p.envOf = c.prof
+		p.env = statements.NewEnvironment(c.prof.Get)
+	}
+	return p.env
+}

@@ -1,0 +1,132 @@
+package engine
+
+// Plans gone stale: a use of a copy fails on its server because its tables have
+// changed (0A000) or because something there has taken it away (26000). Where
+// nobody can tell the difference, the group is sent once more, behind a new Parse;
+// else the error passes, and the next use works. This is one of the two allowed
+// differences from PostgreSQL.
+//
+// The group is sent again only if it was a transaction of its own (the status was
+// idle and nothing else is owed), what failed was its first message for the server
+// and used a copy that was there before, and the client learns the new columns: it
+// asks for them in this group, or has not used the statement before.
+//
+// State: client.retry. Owner: the client's loop. Invariant: bytes are held from the
+// moment the first message is sent until it has been answered, at most retryMax.
+
+import (
+	"pgkinetic/protocol"
+	"pgkinetic/protocol/sqllex"
+)
+
+const retryMax = 16 << 10
+
+type retry struct {
+	number uint64 // of the message whose failure is not to be seen; 0: none
+	bytes  []byte // of the group from that message on
+	failed bool   // it has failed; the ReadyForQuery of the group is awaited
+	again  bool   // the bytes are to be read once more
+}
+
+// armRetry holds the group that begins with m, which uses a statement with these
+// flags and is to be sent next, if it may be sent again.
+func (c *client) armRetry(m []byte, flags sqllex.Flags, first bool) {
+	s := c.srv
+	t := &s.tracker
+	if t.Status() != protocol.StatusIdle || t.Owed() > 0 || flags&effectFlags != 0 || len(m) > retryMax {
+		return
+	}
+	n, described := groupBehind(c.w.ahead, m)
+	if n < 0 || len(m)+n > retryMax || !described && !first {
+		return
+	}
+	k := &c.retry
+	if k.bytes == nil {
+		k.bytes = c.w.takeRetryBuffer()
+	}
+	// m and what is behind it lie one after the other in the scratch.
+	k.bytes = append(append(k.bytes[:0], m...), c.w.ahead[:n]...)
+	k.number, k.failed = t.Sent()+1, false
+}
+
+// groupBehind gives how many bytes of p belong to the group that m begins, Sync
+// included, -1 if its Sync is not there; described tells that it asks for the
+// columns of m's portal or statement.
+func groupBehind(p, m []byte) (n int, described bool) {
+	described = m[0] == protocol.FrontendDescribe
+	portal, _, _ := protocol.BindNames(m[protocol.HeaderLen:])
+	for range lookahead {
+		typ, size, err := protocol.PeekFrontend(p[n:])
+		if err != nil || n+size > len(p) {
+			return -1, false
+		}
+		body := p[n+protocol.HeaderLen : n+size]
+		n += size
+		switch typ {
+		case protocol.FrontendSync:
+			return n, described
+		case protocol.FrontendDescribe:
+			kind, name, ok := protocol.DescribeTarget(body)
+			described = described || ok && kind == protocol.TargetPortal && string(name) == string(portal)
+		case protocol.FrontendBind, protocol.FrontendExecute, protocol.FrontendClose, protocol.FrontendFlush:
+		default:
+			return -1, false
+		}
+	}
+	return -1, false
+}
+
+// disarm lets the bytes go: the message has been answered.
+func (c *client) disarm() {
+	k := &c.retry
+	if k.bytes != nil {
+		c.w.giveRetryBuffer(k.bytes)
+	}
+	*k = retry{}
+}
+
+// mayRetry tells whether the error of message n, with this SQLSTATE, is to be made
+// good.
+func (s *server) mayRetry(c *client, n uint64, code []byte) bool {
+	t := &s.tracker
+	return n != 0 && n == c.retry.number && isStale(code) && c.rest == 0 && t.Owed() == 1 && t.ReadyOwed() == 1
+}
+
+func isStale(code []byte) bool {
+	return string(code) == protocol.CodeFeatureNotSupported || string(code) == protocol.CodeInvalidSQLStatementName
+}
+
+// sendAgain: the group that has failed has ended, and its bytes are read again,
+// before what the client has sent since.
+func (c *client) sendAgain() {
+	k := &c.retry
+	k.again, k.failed, k.number = true, false, 0
+	loop := c.w.loop
+	if n := c.in.Len(); n > 0 {
+		behind := make([]byte, n)
+		c.in.CopyTo(behind)
+		c.in.Release(loop)
+		c.in.Append(loop, k.bytes)
+		c.in.Append(loop, behind)
+		return
+	}
+	c.in.Append(loop, k.bytes)
+}
+
+// maxRetryBuffers bounds the buffers that a loop keeps for the next groups.
+const maxRetryBuffers = 64
+
+func (w *worker) takeRetryBuffer() []byte {
+	if n := len(w.retries); n > 0 {
+		b := w.retries[n-1]
+		w.retries = w.retries[:n-1]
+		return b
+	}
+	return make([]byte, 0, 512)
+}
+
+func (w *worker) giveRetryBuffer(b []byte) {
+	if len(w.retries) < maxRetryBuffers && cap(b) <= 4096 {
+		w.retries = append(w.retries, b[:0])
+	}
+}

@@ -110,18 +110,20 @@ func (f *listenFollow) execute(op listenSent, tag []byte) {
 	}
 }
 
-// listensReady: a ReadyForQuery with this status has come for c, the last one that
-// is owed. hold: it must be kept back, since a LISTEN of c does not hold yet.
-func (c *client) listensReady(status byte) (hold bool) {
+// listensReady: a ReadyForQuery with this status has come for c; last: it is the
+// last one that is owed. hold: it must be kept back, since a LISTEN of c does not
+// hold yet.
+func (c *client) listensReady(status byte, last bool) (hold bool) {
 	f := c.follow
 	if f == nil {
 		return false
 	}
-	ops := f.log.ready(status)
-	if status != protocol.StatusIdle {
+	f.log.ready(status)
+	if status != protocol.StatusIdle || !last {
 		return false
 	}
 	c.follow = nil
+	ops := f.log.take()
 	if len(ops) == 0 {
 		return false
 	}

@@ -169,18 +169,20 @@ func (l *listenLog) fail() {
 	l.failed = true
 }
 
-// ready takes the status of a ReadyForQuery. It ends an implicit transaction, and
-// tells what the log cannot know by itself (a block that was opened or ended
-// unseen). With status I it gives what has been committed since it last did, in
-// order, which the caller hands to client.listen; else nil.
-func (l *listenLog) ready(status byte) []listenOp {
-	switch status {
-	case 'I':
+// ready takes the status of a ReadyForQuery, of each of them. It ends an implicit
+// transaction, and tells what the log cannot know by itself (a block that was
+// opened or ended unseen).
+func (l *listenLog) ready(status byte) {
+	if status == 'I' {
 		l.commit(false)
-	default:
-		l.block, l.failed = true, status == 'E'
-		return nil
+		return
 	}
+	l.block, l.failed = true, status == 'E'
+}
+
+// take gives what has been committed since it was last called, in order. The
+// caller hands it to client.listen when no block is open and nothing is owed.
+func (l *listenLog) take() []listenOp {
 	ops := l.committed
 	l.committed = nil
 	return ops

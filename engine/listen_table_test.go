@@ -103,6 +103,13 @@ func TestListenTableDeadlines(t *testing.T) {
 	if len(l.channels) != 0 {
 		t.Error("a channel without anybody stays")
 	}
+	b, _ := joined(t, ls, key, "b")
+	l.begun(l.take(1))
+	ls.leave(b)
+	if at := l.firstDeadline(); at != math.MaxInt64 {
+		t.Errorf("nobody waits, until %d", at)
+	}
+	l.dropped()
 	if l.retire(l.emptyAt+9, 10) || !l.retire(l.emptyAt+10, 10) || len(ls.byKey) != 0 {
 		t.Error("a listener does not retire when its time has come")
 	}
@@ -229,6 +236,25 @@ func TestListenTableAgainstConnection(t *testing.T) {
 		}
 		if len(l.changes) > 0 || len(l.channels) > len(subs) {
 			t.Fatalf("seed %d: %d changes, %d channels are left", seed, len(l.changes), len(l.channels))
+		}
+	}
+}
+
+// Who comes while a connection is lost waits for the next one.
+func TestListenLossEndsWhatHolds(t *testing.T) {
+	ls := unrun()
+	s, _ := joined(t, ls, listenerKey{pool: &pool{}}, "c")
+	for _, step := range []struct {
+		kind  listenEventKind
+		holds bool
+	}{{listenHolds, true}, {listenHeard, true}, {listenLost, false}, {listenFailed, false}, {listenHolds, true}} {
+		s.listener.inFlight <- struct{}{}
+		s.w.listenTold(&listenEvent{kind: step.kind, sub: s, listener: s.listener})
+		if s.holds != step.holds {
+			t.Errorf("after event %d: holds %v", step.kind, s.holds)
+		}
+		if len(s.listener.inFlight) != 0 {
+			t.Error("a place is not given back")
 		}
 	}
 }

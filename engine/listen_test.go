@@ -15,11 +15,27 @@ import (
 	"pgkinetic/internal/pgwire"
 )
 
-// listens has an idle client carry out operations ("+a", "-a", "-*") as a committed request does, and waits for its end; it
-// gives that request's error.
-func listens(t testing.TB, e *engine.Engine, c *pgwire.Conn, words ...string) *pgwire.Error {
+// listenText is one simple query for operations: +a listens to a, -a does so no more, -* not to anything.
+func listenText(words ...string) []byte {
+	var sql strings.Builder
+	for _, word := range words {
+		name := `"` + strings.ReplaceAll(word[1:], `"`, `""`) + `"`
+		switch {
+		case word == "-*":
+			sql.WriteString("unlisten *;")
+		case word[0] == '+':
+			sql.WriteString("listen " + name + ";")
+		default:
+			sql.WriteString("unlisten " + name + ";")
+		}
+	}
+	return pgwire.Query(sql.String())
+}
+
+// listens has a client carry out operations in one transaction; it gives the error, if any.
+func listens(t testing.TB, c *pgwire.Conn, words ...string) *pgwire.Error {
 	t.Helper()
-	e.Listen(c.PID, words...)
+	send(t, c, listenText(words...))
 	all, err := c.ReadUntil('Z', 1)
 	if err != nil {
 		t.Fatalf("listen %v: %v after %s", words, err, pgwire.Transcript(all))
@@ -33,9 +49,9 @@ func listens(t testing.TB, e *engine.Engine, c *pgwire.Conn, words ...string) *p
 }
 
 // subscribed is listens that must succeed.
-func subscribed(t testing.TB, e *engine.Engine, c *pgwire.Conn, words ...string) {
+func subscribed(t testing.TB, c *pgwire.Conn, words ...string) {
 	t.Helper()
-	if e := listens(t, e, c, words...); e != nil {
+	if e := listens(t, c, words...); e != nil {
 		t.Fatalf("listen %v: %v", words, e)
 	}
 }
@@ -107,9 +123,9 @@ func TestListenFansOut(t *testing.T) {
 	for i, c := range all {
 		switch i % 3 { // neighbours live on different loops, so every loop has every kind after three
 		case 0:
-			subscribed(t, e, c, "+"+a)
+			subscribed(t, c, "+"+a)
 		case 1:
-			subscribed(t, e, c, "+"+b, "+"+a)
+			subscribed(t, c, "+"+b, "+"+a)
 		}
 	}
 	notify := login(t, address)
@@ -154,8 +170,7 @@ func TestListenHoldsBeforeReady(t *testing.T) {
 		wait.Go(func() {
 			for n := range 50 {
 				mark := fmt.Sprintf("%d.%d", i, n)
-				e.Listen(c.PID, "+"+name)
-				if _, err := c.ReadUntil('Z', 1); err != nil {
+				if _, err := c.Exec("listen " + name); err != nil {
 					t.Error(err)
 					return
 				}
@@ -173,8 +188,7 @@ func TestListenHoldsBeforeReady(t *testing.T) {
 						break
 					}
 				}
-				e.Listen(c.PID, "-*")
-				if _, err := c.ReadUntil('Z', 1); err != nil {
+				if _, err := c.Exec("unlisten *"); err != nil {
 					t.Error(err)
 					return
 				}
@@ -192,19 +206,16 @@ func TestUnlisten(t *testing.T) {
 	c, other := login(t, address), login(t, address)
 	a, b := channelOf(t)+"_a", channelOf(t)+"_b"
 	both := fmt.Sprintf("select pg_notify('%s', ''), pg_notify('%s', '')", a, b)
-	subscribed(t, e, other, "+"+a, "+"+b)
-	subscribed(t, e, c, "+"+a, "+"+b)
-	if e.Listen(c.PID, "-*", "+"+a, "+"+b) {
-		t.Error("had to wait for what it listens to")
-	}
-	types(t, c, 1)
+	subscribed(t, other, "+"+a, "+"+b)
+	subscribed(t, c, "+"+a, "+"+b)
+	subscribed(t, c, "-*", "+"+a, "+"+b)
 	exec(t, other, both)
 	hears(t, c, a, "")
 	hears(t, c, b, "")
-	subscribed(t, e, c, "-"+a)
+	subscribed(t, c, "-"+a)
 	exec(t, other, both)
 	hears(t, c, b, "")
-	subscribed(t, e, c, "-*")
+	subscribed(t, c, "-*")
 	if v := listener(t, e); v.Channels != 2 {
 		t.Errorf("%d channels, want the two of the other client", v.Channels)
 	}
@@ -216,7 +227,7 @@ func TestUnlisten(t *testing.T) {
 	if got := types(t, c, 0) + one(t, c, "select 'quiet'"); got != "quiet" {
 		t.Errorf("got %q", got)
 	}
-	subscribed(t, e, other, "-*")
+	subscribed(t, other, "-*")
 	deaf(t, e)
 }
 
@@ -227,7 +238,7 @@ func TestListenWhileBusy(t *testing.T) {
 	e, address := startYAML(t, databases(pg))
 	c, notify := login(t, address), login(t, address)
 	channel := channelOf(t)
-	subscribed(t, e, c, "+"+channel, "+"+channel+"_other")
+	subscribed(t, c, "+"+channel, "+"+channel+"_other")
 	exec(t, c, "begin")
 	exec(t, notify, fmt.Sprintf("select pg_notify('%s_other', ''), pg_notify('%s', g::text) from generate_series(1, 1500) g", channel, channel))
 	until(t, "the rest is lost", func() bool { return e.ListenStats().Lost == 501 })
@@ -241,7 +252,6 @@ func TestListenWhileBusy(t *testing.T) {
 	if got := types(t, c, 1); got != "CZI" {
 		t.Fatalf("COMMIT gave %s", got)
 	}
-	e.Settle(c.PID)
 	hears(t, c, channel+"_other", "")
 	for i := range 999 {
 		hears(t, c, channel, fmt.Sprint(i+1))
@@ -254,10 +264,9 @@ func TestListenWhileBusy(t *testing.T) {
 	exec(t, c, "begin")
 	exec(t, notify, fmt.Sprintf("select pg_notify('%s', ''), pg_notify('%s_other', 'kept')", channel, channel))
 	until(t, "two wait", func() bool { return e.Noticed(c.PID) == 2 })
-	e.Listen(c.PID, "-"+channel)
-	if n := e.Noticed(c.PID); n != 1 {
-		t.Errorf("%d notifications wait, want 1", n)
-	}
+	exec(t, c, "unlisten "+channel)
+	exec(t, c, "commit")
+	hears(t, c, channel+"_other", "kept")
 }
 
 // A client that does not read loses what its buffer cannot hold, is told so where it is missing, and costs nobody else
@@ -269,8 +278,8 @@ func TestListenClientThatDoesNotRead(t *testing.T) {
 		"--capacity.client-write-timeout-ms=60000")
 	c, reader := login(t, address), login(t, address)
 	channel := channelOf(t)
-	subscribed(t, e, c, "+"+channel)
-	subscribed(t, e, reader, "+"+channel)
+	subscribed(t, c, "+"+channel)
+	subscribed(t, reader, "+"+channel)
 	const rounds, each = 60, 50
 	long := strings.Repeat("x", 7000)
 	for i := range rounds {
@@ -318,7 +327,7 @@ func TestListenerComesBack(t *testing.T) {
 	all := crowd(t, address, 2, 4, "user", "postgres", "database", "postgres")
 	channel := channelOf(t)
 	for _, c := range all {
-		subscribed(t, e, c, "+"+channel+"_a", "+"+channel+"_b")
+		subscribed(t, c, "+"+channel+"_a", "+"+channel+"_b")
 	}
 	for range 3 {
 		before := listener(t, e).PID
@@ -348,7 +357,7 @@ func TestListenerThatHangs(t *testing.T) {
 	e.SetListenerClocks(time.Minute, 50*time.Millisecond)
 	c := login(t, address)
 	channel := channelOf(t)
-	subscribed(t, e, c, "+"+channel)
+	subscribed(t, c, "+"+channel)
 	before := int(listener(t, e).PID)
 	if err := syscall.Kill(before, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -369,11 +378,11 @@ func TestListenerRetires(t *testing.T) {
 	c := login(t, address)
 	channel := channelOf(t)
 	for range 3 {
-		subscribed(t, e, c, "+"+channel)
+		subscribed(t, c, "+"+channel)
 		pid := listener(t, e).PID
 		pg.Exec(t, fmt.Sprintf("select pg_notify('%s', '')", channel))
 		hears(t, c, channel, "")
-		subscribed(t, e, c, "-*")
+		subscribed(t, c, "-*")
 		until(t, "no listener", func() bool { return len(e.ListenerViews()) == 0 })
 		until(t, "its session has ended", func() bool {
 			return pg.Value(t, fmt.Sprintf("select count(*) from pg_stat_activity where pid = %d", pid)) == "0"
@@ -389,7 +398,7 @@ func TestListenClientsLeave(t *testing.T) {
 	all := crowd(t, address, 2, 12, "user", "postgres", "database", "postgres")
 	channel := channelOf(t)
 	for i, c := range all {
-		subscribed(t, e, c, "+"+channel, fmt.Sprintf("+%s_%d", channel, i))
+		subscribed(t, c, "+"+channel, fmt.Sprintf("+%s_%d", channel, i))
 	}
 	if v := listener(t, e); v.Channels != 13 {
 		t.Errorf("%d channels, want 13", v.Channels)
@@ -416,7 +425,7 @@ func TestListenCrowd(t *testing.T) {
 	all := crowd(t, address, loops, n, "user", "postgres", "database", "postgres")
 	channel := channelOf(t)
 	for _, c := range all {
-		e.Listen(c.PID, "+"+channel)
+		send(t, c, listenText("+"+channel))
 	}
 	for _, c := range all {
 		types(t, c, 1)
@@ -445,20 +454,14 @@ func TestListenEncodings(t *testing.T) {
 	e, address := startYAML(t, databases(pg))
 	channel := channelOf(t)
 	utf8, latin := login(t, address), login(t, address, "client_encoding", "iso-8859-1")
-	subscribed(t, e, utf8, "+"+channel+"_é")
-	subscribed(t, e, latin, "+"+channel+"_\xe9")
+	subscribed(t, utf8, "+"+channel+"_é")
+	subscribed(t, latin, "+"+channel+"_\xe9")
 	exec(t, login(t, address), fmt.Sprintf("select pg_notify('%s_é', 'où')", channel))
 	hears(t, utf8, channel+"_é", "où")
 	hears(t, latin, channel+"_\xe9", "o\xf9")
 	if n := len(e.ListenerViews()); n != 2 {
 		t.Errorf("%d listeners, want one for each encoding", n)
 	}
-	wrong := listens(t, e, utf8, "+"+channel+"_\xff")
-	if wrong == nil || wrong.Code() != "22021" {
-		t.Errorf("a name that is no UTF-8: %v", wrong)
-	}
-	exec(t, utf8, fmt.Sprintf("select pg_notify('%s_é', '')", channel))
-	hears(t, utf8, channel+"_é", "")
 }
 
 func TestListenBoundOfChannels(t *testing.T) {
@@ -471,14 +474,14 @@ func TestListenBoundOfChannels(t *testing.T) {
 	for i := range 1001 {
 		words = append(words, fmt.Sprintf("+%s_%d", channel, i))
 	}
-	if wrong := listens(t, e, c, words...); wrong == nil || wrong.Code() != "54000" || wrong.Fields['V'] != "ERROR" {
+	if wrong := listens(t, c, words...); wrong == nil || wrong.Code() != "54000" || wrong.Fields['V'] != "ERROR" {
 		t.Errorf("1001 channels: %v", wrong)
 	}
 	if v := listener(t, e); v.Channels != 1000 {
 		t.Errorf("%d channels, want 1000", v.Channels)
 	}
 	usable(t, c)
-	subscribed(t, e, c, "-*", "+"+channel)
+	subscribed(t, c, "-*", "+"+channel)
 	until(t, "one channel left", func() bool { return listener(t, e).Channels == 1 })
 }
 
@@ -491,13 +494,13 @@ func TestListenerRefused(t *testing.T) {
 	e, address := startYAML(t, databases(pg))
 	c := pgwire.Login(t, "tcp", address, "user", name, "database", "postgres")
 	usable(t, c) // its backend is the one connection that the role may have
-	if wrong := listens(t, e, c, "+"+name); wrong == nil || wrong.Code() != "53300" || wrong.Fields['V'] != "ERROR" {
+	if wrong := listens(t, c, "+"+name); wrong == nil || wrong.Code() != "53300" || wrong.Fields['V'] != "ERROR" {
 		t.Errorf("a listener that is refused: %v", wrong)
 	}
 	deaf(t, e)
 	usable(t, c)
 	pg.Exec(t, "alter role "+name+" connection limit 2")
-	subscribed(t, e, c, "+"+name)
+	subscribed(t, c, "+"+name)
 	pg.Exec(t, fmt.Sprintf("select pg_notify('%s', '')", name))
 	hears(t, c, name, "")
 }
@@ -505,30 +508,31 @@ func TestListenerRefused(t *testing.T) {
 func TestListenerUnreachable(t *testing.T) {
 	t.Parallel()
 	mock := pgmock.Start(t, pgmock.Login(), pgmock.Serve("alive"))
-	e, address := startAt(t, mock.Addr(), "--capacity.connect-timeout-ms=300")
+	_, address := startAt(t, mock.Addr(), "--capacity.connect-timeout-ms=300")
 	c := login(t, address)
-	mock.Down()
+	usable2(t, c, "alive")
+	mock.Script(pgmock.Reset()) // whoever comes next; the pool has its backend
 	begin := time.Now()
-	wrong := listens(t, e, c, "+c")
-	if wrong == nil || wrong.Code() != "08006" || !strings.Contains(wrong.Fields['M'], "refused") {
+	wrong := listens(t, c, "+c")
+	if wrong == nil || wrong.Code() != "08006" || !strings.Contains(wrong.Fields['M'], mock.Addr()) {
 		t.Errorf("a listener that cannot connect: %v", wrong)
 	}
 	if took := time.Since(begin); took < 290*time.Millisecond || took > 5*time.Second {
 		t.Errorf("told after %v, want 300 ms", took)
 	}
-	mock.Up()
-	subscribed(t, e, c, "+c")
+	mock.Script(pgmock.Login(), pgmock.Serve("x"))
+	subscribed(t, c, "+c")
 }
 
 // A login that hangs ends with its time-out, and does not keep the process from ending.
 func TestListenerLoginHangs(t *testing.T) {
 	t.Parallel()
 	mock := pgmock.Start(t, pgmock.Login(), pgmock.Serve("alive"))
-	e, address := startAt(t, mock.Addr(), "--capacity.connect-timeout-ms=300")
+	_, address := startAt(t, mock.Addr(), "--capacity.connect-timeout-ms=300")
 	c := login(t, address)
 	usable2(t, c, "alive")
 	mock.Script(pgmock.Hang())
-	if wrong := listens(t, e, c, "+c"); wrong == nil || wrong.Code() != "08006" {
+	if wrong := listens(t, c, "+c"); wrong == nil || wrong.Code() != "08006" {
 		t.Errorf("a listener that gets no answer: %v", wrong)
 	}
 	e2, address2 := startAt(t, mock.Addr(), "--capacity.connect-timeout-ms=60000")
@@ -537,9 +541,7 @@ func TestListenerLoginHangs(t *testing.T) {
 	usable2(t, c2, "alive")
 	mock.Script(pgmock.Hang())
 	opened := mock.Opened()
-	if !e2.Listen(c2.PID, "+c") {
-		t.Error("did not have to wait")
-	}
+	send(t, c2, listenText("+c"))
 	until(t, "the login has begun", func() bool { return mock.Opened() > opened })
 	begin := time.Now()
 	stopNow(t, e2)
@@ -554,12 +556,113 @@ func TestListenerIgnoresNotices(t *testing.T) {
 	notice := pgwire.Raw('N', bytes.Join([][]byte{[]byte("SNOTICE"), []byte("VNOTICE"), []byte("C00000"), []byte("Mhello"), nil, nil}, []byte{0}))
 	body := append([]byte{0, 0, 0, 9}, "c\x00hello\x00"...)
 	mock := pgmock.Start(t, pgmock.Login(), pgmock.Serve("alive"))
-	e, address := startAt(t, mock.Addr())
+	_, address := startAt(t, mock.Addr())
 	c := login(t, address)
 	usable2(t, c, "alive")
 	mock.Script(pgmock.Login(), pgmock.Expect('Q'), pgmock.Send(pgmock.Answer("x")), pgmock.Expect('Q'),
 		pgmock.Send(pgmock.Complete("LISTEN"), pgmock.Ready('I'), notice, pgmock.ParameterStatus("TimeZone", "UTC"), pgwire.Raw('A', body)),
 		pgmock.Serve("x"))
-	subscribed(t, e, c, "+c")
+	subscribed(t, c, "+c")
 	hears(t, c, "c", "hello")
+}
+
+// asked is a step that reads a Query with n times LISTEN.
+func asked(n int) pgmock.Step {
+	return func(c *pgmock.Conn) error {
+		m, err := c.Read()
+		if err == nil && strings.Count(string(m.Body), "LISTEN ") != n {
+			return fmt.Errorf("got %q, want %d times LISTEN", m.Body, n)
+		}
+		return err
+	}
+}
+
+// A LISTEN that PostgreSQL refuses after a reconnect, as a standby does, is tried again, and does not keep others from
+// being heard.
+func TestListenerAsksAgain(t *testing.T) {
+	t.Parallel()
+	lose := make(chan struct{})
+	complete := pgmock.Send(pgmock.Complete("LISTEN"), pgmock.Ready('I'))
+	refuse := pgmock.Send(pgmock.Error("ERROR", "25006", "cannot execute LISTEN during recovery"), pgmock.Ready('I'))
+	hello := []pgmock.Step{pgmock.Login(), asked(0), pgmock.Send(pgmock.Answer("x"))}
+	body := append([]byte{0, 0, 0, 9}, "c\x00promoted\x00"...)
+	mock := pgmock.Start(t, pgmock.Login(), pgmock.Serve("alive"))
+	e, address := startAt(t, mock.Addr())
+	e.SetListenerClocks(time.Minute, 50*time.Millisecond)
+	c := login(t, address)
+	usable2(t, c, "alive")
+	mock.Script(append(hello, asked(1), complete, asked(1), complete, pgmock.Wait(lose), pgmock.Reset())...)
+	subscribed(t, c, "+c")
+	subscribed(t, c, "+d")
+	mock.Script(append(hello, asked(2), refuse, asked(1), complete, asked(1), refuse,
+		asked(0), pgmock.Send(pgwire.Raw('I', nil), pgmock.Ready('I')), // the probe
+		asked(1), complete, pgmock.Send(pgwire.Raw('A', body)), pgmock.Serve("x"))...)
+	close(lose)
+	warned(t, c)
+	hears(t, c, "c", "promoted")
+}
+
+// What a group has committed stays, whatever becomes of the groups behind it.
+func TestListenInPipelines(t *testing.T) {
+	t.Parallel()
+	pg := pgtest.Shared(t)
+	_, address := startYAML(t, databases(pg))
+	c := login(t, address)
+	channel := channelOf(t)
+	group := func(sql ...string) (all []byte) {
+		for _, one := range sql {
+			all = append(append(append(all, pgwire.Parse("", one)...), pgwire.Bind("", "")...), pgwire.Execute("", 0)...)
+		}
+		return append(all, pgwire.Sync()...)
+	}
+	send(t, c, group("listen "+channel+"_1"), group("listen "+channel+"_2", "select 1/0"), group("listen "+channel+"_3"), group("select 1/0"))
+	if got := types(t, c, 4); got != "12CZI12C1EZI12CZI1EZI" {
+		t.Fatalf("got %s", got)
+	}
+	notify := fmt.Sprintf("select pg_notify('%s_' || g, '') from generate_series(1, 3) g", channel)
+	pg.Exec(t, notify)
+	hears(t, c, channel+"_1", "")
+	hears(t, c, channel+"_3", "")
+	send(t, c, group("begin", "unlisten *", "savepoint s", "listen "+channel+"_1", "rollback to s", "listen "+channel+"_2"), group("commit"))
+	if got := types(t, c, 2); got != "12C12C12C12C12C12CZT12CZI" {
+		t.Fatalf("got %s", got)
+	}
+	pg.Exec(t, notify)
+	hears(t, c, channel+"_2", "")
+	usable(t, c)
+}
+
+// LISTEN follows the transaction that it is in.
+func TestListenIsTransactional(t *testing.T) {
+	t.Parallel()
+	pg := pgtest.Shared(t)
+	_, address := startYAML(t, databases(pg))
+	channel := channelOf(t)
+	for i, step := range []struct {
+		sql   []string
+		hears bool
+	}{
+		{[]string{"listen %s"}, true},
+		{[]string{"listen %s; select 1/0"}, false},
+		{[]string{"listen %s; commit; select 1/0"}, true},
+		{[]string{"begin; listen %s", "rollback"}, false},
+		{[]string{"begin", "listen %s", "commit"}, true},
+		{[]string{"begin", "listen %s", "select 1/0", "commit"}, false},
+		{[]string{"begin", "savepoint s", "listen %s", "rollback to s", "commit"}, false},
+		{[]string{"begin", "listen %s", "savepoint s", "select 1/0", "rollback to s", "commit"}, true},
+		{[]string{"listen %s", "begin", "unlisten *", "rollback"}, true},
+		{[]string{"listen %s", "discard all"}, false},
+	} {
+		c := login(t, address)
+		name := fmt.Sprintf("%s_%d", channel, i)
+		for _, sql := range step.sql {
+			_, _ = c.Exec(strings.ReplaceAll(sql, "%s", name)) // some fail, and are to
+		}
+		subscribed(t, c, "+"+channel)
+		pg.Exec(t, fmt.Sprintf("select pg_notify('%s', ''), pg_notify('%s', '')", name, channel))
+		if step.hears {
+			hears(t, c, name, "")
+		}
+		hears(t, c, channel, "")
+	}
 }

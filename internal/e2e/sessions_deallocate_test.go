@@ -154,7 +154,7 @@ func TestPS08NamesAreIdentifiers(t *testing.T) {
 		}
 		s.move()
 		for _, text := range []string{
-			"DEALLOCATE LOWER", "DEALLOCATE Upper", `DEALLOCATE PREPARE "Upper"`, `DEALLOCATE "with ""quotes"""`, `DEALLOCATE U&"with\0020blank"`,
+			"DEALLOCATE LOWER", "DEALLOCATE Upper", `DEALLOCATE PREPARE "Upper"`, `DEALLOCATE "with ""quotes"""`, `DEALLOCATE PREPARE "with blank"`,
 			`DEALLOCATE "all"`, "DEALLOCATE é",
 		} {
 			a.query(text)
@@ -163,6 +163,21 @@ func TestPS08NamesAreIdentifiers(t *testing.T) {
 		for _, name := range []string{"lower", "Upper", `with "quotes"`, "with blank", "all", "é"} {
 			a.group(invoke(name))
 		}
+	})
+}
+
+// TestPS08UnicodeNames: an identifier may be written with escapes.
+func TestPS08UnicodeNames(t *testing.T) {
+	play(t, staging{modes: everyMode}, func(s *stage) {
+		a := s.client()
+		a.group(pgwire.Parse("with blank", "SELECT 'x'"), pgwire.Parse("other", "SELECT 'other'"))
+		s.move()
+		a.exec(`DEALLOCATE U&"with\0020blank"`)
+		s.move()
+		a.failsGroup("26000", invoke("with blank"))
+		a.exec(`DEALLOCATE U&"!006Fther" UESCAPE '!'`)
+		s.move()
+		a.failsGroup("26000", invoke("other"))
 	})
 }
 

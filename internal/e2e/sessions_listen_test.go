@@ -155,13 +155,28 @@ func TestListenNames(t *testing.T) {
 		a := s.client()
 		a.quiet = true
 		long := strings.Repeat("l", 70)
-		a.exec(`LISTEN Upper; LISTEN "Quoted"; LISTEN "with ""quotes"""; LISTEN U&"d\0061t\+000061"; LISTEN ` + long)
+		a.exec(`LISTEN Upper; LISTEN "Quoted"; LISTEN "with ""quotes"""; LISTEN data; LISTEN ` + long)
 		s.move()
 		s.pg.Exec(s.t, `NOTIFY upper; NOTIFY "Upper"; NOTIFY "Quoted"; NOTIFY quoted; NOTIFY "with ""quotes"""; NOTIFY data; NOTIFY `+long)
 		a.hears("upper=", "Quoted=", `with "quotes"=`, "data=", long[:63]+"=")
 		a.exec(`UNLISTEN UPPER; UNLISTEN "Quoted"`)
 		s.pg.Exec(s.t, `NOTIFY upper; NOTIFY "Quoted"; NOTIFY data, 'left'`)
 		a.hears("data=left")
+	})
+}
+
+// TestListenUnicodeNames: an identifier may be written with escapes.
+func TestListenUnicodeNames(t *testing.T) {
+	play(t, staging{}, func(s *stage) {
+		a := s.client()
+		a.quiet = true
+		a.exec(`LISTEN U&"d\0061t\+000061"`)
+		s.move()
+		s.pg.Exec(s.t, "NOTIFY data, 'heard'")
+		a.hears("data=heard")
+		a.exec(`UNLISTEN U&"!0064ata" UESCAPE '!'; LISTEN probe`)
+		s.pg.Exec(s.t, "NOTIFY data")
+		a.hearsNothing("probe")
 	})
 }
 

@@ -615,8 +615,8 @@ func TestListenInPipelines(t *testing.T) {
 		}
 		return append(all, pgwire.Sync()...)
 	}
-	send(t, c, group("listen "+channel+"_1"), group("listen "+channel+"_2", "select 1/0"), group("listen "+channel+"_3"), group("select 1/0"))
-	if got := types(t, c, 4); got != "12CZI12C1EZI12CZI1EZI" {
+	send(t, c, group("select 1"), group("listen "+channel+"_1"), group("listen "+channel+"_2", "select 1/0"), group("listen "+channel+"_3"), group("select 1/0"))
+	if got := types(t, c, 5); got != "12DCZI12CZI12C1EZI12CZI1EZI" {
 		t.Fatalf("got %s", got)
 	}
 	notify := fmt.Sprintf("select pg_notify('%s_' || g, '') from generate_series(1, 3) g", channel)

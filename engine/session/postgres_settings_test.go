@@ -1,7 +1,6 @@
 package session
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"pgkinetic/internal/pgtest"
 	"pgkinetic/internal/pgwire"
+	"pgkinetic/internal/setscript"
 	"pgkinetic/protocol"
 	"pgkinetic/protocol/sqllex"
 )
@@ -42,7 +42,7 @@ type follower struct {
 
 // relay sends requests in one go, as far as none has to wait, and returns what
 // the client gets, in short.
-func (c *follower) relay(requests []request) (answers []string) {
+func (c *follower) relay(requests []setscript.Request) (answers []string) {
 	c.t.Helper()
 	owed := 0
 	for i, r := range requests {
@@ -60,19 +60,19 @@ func (c *follower) relay(requests []request) (answers []string) {
 	return answers
 }
 
-func (c *follower) send(r request) {
+func (c *follower) send(r setscript.Request) {
 	var out []byte
-	for _, m := range r.messages() {
-		out = append(out, m.raw...)
-		if c.srv.tracker.Offer(m.raw[0], false) != protocol.Forward {
-			c.t.Fatalf("%q is not forwarded", m.raw)
+	for _, m := range r.Messages() {
+		out = append(out, m.Raw...)
+		if c.srv.tracker.Offer(m.Raw[0], false) != protocol.Forward {
+			c.t.Fatalf("%q is not forwarded", m.Raw)
 		}
-		flags := sqllex.Scan([]byte(m.sql)).Flags
+		flags := sqllex.Scan([]byte(m.SQL)).Flags
 		if flags&Changes != 0 && c.st == nil {
 			c.st = new(Settings)
 		}
 		if flags&Changes != 0 || c.st.Live() && flags&sqllex.OpTransaction != 0 {
-			c.st.Sent(c.srv.tracker.Sent(), sqllex.AppendOps(nil, []byte(m.sql)), []byte(m.sql))
+			c.st.Sent(c.srv.tracker.Sent(), sqllex.AppendOps(nil, []byte(m.SQL)), []byte(m.SQL))
 		}
 	}
 	if err := c.srv.wire.Send(out); err != nil {
@@ -85,7 +85,7 @@ func (c *follower) receive(ready int) (answers []string) {
 	c.t.Helper()
 	for ready > 0 {
 		m := c.take()
-		if s := brief(m); s != "" {
+		if s := setscript.Brief(m); s != "" {
 			answers = append(answers, s)
 		}
 		if m.Type == protocol.BackendReadyForQuery {
@@ -173,200 +173,11 @@ func (c *follower) link(v *serving) {
 	v.become(c.prof)
 }
 
-// request is what a client sends up to a Query or Sync.
-type request struct {
-	texts    []string
-	extended bool
-}
-
-type sent struct {
-	raw []byte
-	sql string
-}
-
-// messages are those of the request: a Query, or a group.
-func (r request) messages() (all []sent) {
-	if !r.extended {
-		sql := strings.Join(r.texts, "; ")
-		return []sent{{pgwire.Query(sql), sql}}
-	}
-	for _, sql := range r.texts {
-		all = append(all, sent{raw: pgwire.Parse("", sql)}, sent{raw: pgwire.Bind("", "")}, sent{pgwire.Execute("", 0), sql})
-	}
-	return append(all, sent{raw: pgwire.Sync()})
-}
-
-// pipeline are one to three requests that are sent in one go.
-func pipeline(rng *rand.Rand) (requests []request) {
-	reset := false
-	for range 1 + rng.IntN(3)*rng.IntN(2) {
-		r := request{extended: rng.IntN(2) == 0}
-		for range 1 + rng.IntN(3)*rng.IntN(2) {
-			sql := statement(rng)
-			if reset && strings.Contains(sql, "CURRENT") {
-				continue // it would be the server's value: see doc.go
-			}
-			reset = reset || strings.Contains(sql, "RESET") || strings.Contains(sql, "DEFAULT") || strings.Contains(sql, "DISCARD")
-			r.texts = append(r.texts, sql)
-		}
-		requests = append(requests, r)
-	}
-	return requests
-}
-
-// line describes them.
-func line(requests []request) string {
-	var b strings.Builder
-	for _, r := range requests {
-		kind := "Query"
-		if r.extended {
-			kind = "group"
-		}
-		fmt.Fprintf(&b, "%s %q ", kind, r.texts)
-	}
-	return b.String()
-}
-
-// run sends the requests to PostgreSQL itself.
-func run(t *testing.T, wire *pgwire.Conn, requests []request) (answers []string) {
-	t.Helper()
-	for _, r := range requests {
-		for _, m := range r.messages() {
-			if err := wire.Send(m.raw); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	messages, err := wire.ReadUntil('Z', len(requests))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range messages {
-		if s := brief(m); s != "" {
-			answers = append(answers, s)
-		}
-	}
-	return answers
-}
-
-// brief is what of an answer must be the same.
-func brief(m pgwire.Message) string {
-	switch m.Type {
-	case protocol.BackendErrorResponse:
-		return "ERROR " + pgwire.ErrorOf(m).Code()
-	case protocol.BackendCommandComplete, protocol.BackendReadyForQuery:
-		return string(m.Type) + " " + strings.TrimRight(string(m.Body), "\x00")
-	}
-	return ""
-}
-
-// shown are the parameters that are compared.
-var shown = []string{
-	"application_name", "TimeZone", "DateStyle", "IntervalStyle", "standard_conforming_strings", "client_encoding",
-	"work_mem", "statement_timeout", "search_path", "extra_float_digits", "my.own", "enable_seqscan", "xmloption",
-	"default_transaction_isolation", "default_transaction_read_only", "default_transaction_deferrable",
-	"transaction_isolation", "role", "session_authorization", "is_superuser", "lock_timeout", "log_destination",
-}
-
-func showSQL() string {
-	var b strings.Builder
-	b.WriteString("SELECT ")
-	for i, name := range shown {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		fmt.Fprintf(&b, "coalesce(pg_catalog.current_setting('%s', true), '')", name)
-	}
-	return b.String()
-}
-
-// values are what a session shows, but nothing where its block has failed.
-func values(messages []pgwire.Message) map[string]string {
-	all := map[string]string{}
-	for _, m := range messages {
-		if m.Type == protocol.BackendDataRow {
-			for i, v := range pgwire.Values(m) {
-				all[shown[i]] = v
-			}
-		}
-	}
-	return all
-}
-
-func pick(rng *rand.Rand, of ...string) string { return of[rng.IntN(len(of))] }
-
-// assignment is the name and the values of one SET.
-func assignment(rng *rand.Rand) (name, value string) {
-	switch rng.IntN(13) {
-	case 0:
-		return "application_name", pick(rng, "one", "'two'", "\"Three\"", "E'fo\\x75r'", "$$five$$")
-	case 1:
-		return "TimeZone", pick(rng, "'Europe/Berlin'", "utc", "-3", "'Mars'")
-	case 2:
-		return pick(rng, "DateStyle", "datestyle"), pick(rng, "iso, dmy", "'German, YMD'", "SQL, MDY")
-	case 3:
-		return "IntervalStyle", pick(rng, "iso_8601", "sql_standard", "none")
-	case 4:
-		return "standard_conforming_strings", pick(rng, "on", "off")
-	case 5:
-		return "work_mem", pick(rng, "'8MB'", "1000", "'5MB'", "-1")
-	case 6:
-		return "statement_timeout", pick(rng, "'100s'", "50000", "0")
-	case 7:
-		return "search_path", pick(rng, "a, \"B c\"", "public", "'x''y', pg_catalog", "1", "''")
-	case 8:
-		return "my.own", pick(rng, "'a\\b'", "on", "'é'", "1.5", "E'a\\\\b\\'c'", "'--'")
-	case 9:
-		return pick(rng, "enable_seqscan", "\"enable_seqscan\""), pick(rng, "on", "off", "false")
-	case 10:
-		return "log_destination", pick(rng, "stderr", "csvlog, stderr")
-	case 11:
-		return "extra_float_digits", pick(rng, "0", "3", "+2", "99")
-	}
-	return "lock_timeout", pick(rng, "'3s'", "4000")
-}
-
-func special(rng *rand.Rand) string {
-	return pick(rng, "SET TIME ZONE 'Asia/Tokyo'", "SET TIME ZONE INTERVAL '+02:00' HOUR TO MINUTE", "SET TIME ZONE LOCAL",
-		"SET NAMES 'latin1'", "SET NAMES", "SET SCHEMA 'sc'", "SET XML OPTION DOCUMENT", "SET ROLE r", "SET ROLE NONE",
-		"SET ROLE s", "SET role = 'r'", "RESET ROLE", "SET SESSION AUTHORIZATION s", "SET SESSION AUTHORIZATION DEFAULT",
-		"RESET SESSION AUTHORIZATION", "SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",
-		"SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE, NOT DEFERRABLE",
-		"SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "SET transaction_isolation = 'serializable'", "RESET xmloption",
-		"SELECT pg_catalog.set_config('search_path', '', false)", "SELECT set_config('my.own', 'x' || 'y', false) FROM generate_series(1, 2)",
-		"SELECT set_config('my.own', 'local', true)", "SELECT set_config('work_' || 'mem', '7MB', false)",
-		"SET work_mem FROM CURRENT", "PREPARE TRANSACTION 'no'", "SET nope = 1", "SELECT 1/0", "SELECT 1", "SELECT 1")
-}
-
-func control(rng *rand.Rand) string {
-	return pick(rng, "BEGIN", "BEGIN", "START TRANSACTION", "COMMIT", "END", "ROLLBACK", "ABORT", "COMMIT AND CHAIN", "ROLLBACK AND CHAIN",
-		"SAVEPOINT a", "SAVEPOINT b", "SAVEPOINT \"a\"", "RELEASE a", "RELEASE b", "ROLLBACK TO a", "ROLLBACK TO b", "ROLLBACK TO SAVEPOINT b")
-}
-
-func statement(rng *rand.Rand) string {
-	switch n := rng.IntN(20); {
-	case n < 8:
-		name, value := assignment(rng)
-		return pick(rng, "SET ", "SET ", "SET SESSION ", "SET LOCAL ", "set ") + name + pick(rng, " = ", " TO ", "/* x */TO ") + value
-	case n < 10:
-		name, _ := assignment(rng)
-		return pick(rng, "RESET "+name, "SET "+name+" TO DEFAULT", "RESET ALL", "DISCARD ALL")
-	case n < 15:
-		return control(rng)
-	}
-	return special(rng)
-}
-
 // TestSettingsFollowTheirClient is the property of the whole package.
 func TestSettingsFollowTheirClient(t *testing.T) {
 	s := pgtest.Shared(t)
-	s.Exec(t, "DROP ROLE IF EXISTS r, s; CREATE ROLE r; CREATE ROLE s; GRANT r TO s")
-	show := showSQL()
-	startups := [][]string{
-		nil,
-		{"TimeZone", "Asia/Kolkata", "application_name", "me", "options", "-c work_mem=9MB -c search_path=st,public -c my.own=mine"},
-		{"role", "r", "statement_timeout", "77s", "DateStyle", "ISO, YMD", "lock_timeout", "9s"},
-	}
+	s.Exec(t, setscript.Roles)
+	show := setscript.ShowSQL()
 	rounds := 24
 	if testing.Short() {
 		rounds = 6
@@ -374,7 +185,7 @@ func TestSettingsFollowTheirClient(t *testing.T) {
 	asked, requests := 0, 0
 	for seed := range rounds {
 		rng := rand.New(rand.NewPCG(uint64(seed), 7))
-		startup := startups[seed%len(startups)]
+		startup := setscript.Startups[seed%len(setscript.Startups)]
 		c, a, n := followOne(t, s, rng, startup, show)
 		asked += a
 		requests += n
@@ -409,10 +220,10 @@ func followOne(t *testing.T, s *pgtest.Server, rng *rand.Rand, startup []string,
 	c.link(backends[0])
 	var lines []string
 	for requests = range 60 {
-		sent := pipeline(rng)
-		lines = append(lines, line(sent))
+		sent := setscript.Pipeline(rng)
+		lines = append(lines, setscript.Line(sent))
 		script = strings.Join(lines, "\n")
-		want := run(t, direct, sent)
+		want := setscript.Run(t, direct, sent)
 		if got := c.relay(sent); strings.Join(got, ", ") != strings.Join(want, ", ") {
 			t.Errorf("got %q, PostgreSQL says %q", got, want)
 			return script, c.asked, requests
@@ -428,26 +239,14 @@ func followOne(t *testing.T, s *pgtest.Server, rng *rand.Rand, startup []string,
 			}
 			c.link(v)
 		}
-		if want := valuesOf(t, direct, show); len(want) > 0 {
-			if diff := difference(c.values(show), want); diff != "" {
+		if want := setscript.ValuesOf(t, direct); len(want) > 0 {
+			if diff := setscript.Difference(c.values(show), want); diff != "" {
 				t.Error(diff)
 				return script, c.asked, requests
 			}
 		}
 	}
 	return script, c.asked, requests
-}
-
-func valuesOf(t *testing.T, wire *pgwire.Conn, show string) map[string]string {
-	t.Helper()
-	if err := wire.Send(pgwire.Query(show)); err != nil {
-		t.Fatal(err)
-	}
-	answers, err := wire.ReadUntil('Z', 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return values(answers)
 }
 
 // values are what the client sees.
@@ -468,7 +267,7 @@ func (c *follower) values(show string) map[string]string {
 	if c.srv.tracker.Status() == protocol.StatusIdle {
 		c.resolve()
 	}
-	return values(messages)
+	return setscript.Values(messages)
 }
 
 // A default that changes while a client sets something else is not taken for the
@@ -495,7 +294,7 @@ func TestSettingsUnderChangedDefaults(t *testing.T) {
 	own, plain := &follower{t: t, first: Empty(), prof: Empty()}, &follower{t: t, first: Empty(), prof: Empty()}
 	sets := func(c *follower, sql string) {
 		c.link(v)
-		c.relay([]request{{texts: []string{sql}}})
+		c.relay([]setscript.Request{{Texts: []string{sql}}})
 	}
 	shows := func(c *follower, want string) {
 		t.Helper()
@@ -535,7 +334,7 @@ func TestST20StandardConformingStrings(t *testing.T) {
 	v := newServing(t, s)
 	off, on := &follower{t: t, first: Empty(), prof: Empty()}, &follower{t: t, first: Empty(), prof: Empty()}
 	off.link(v)
-	off.relay([]request{{texts: []string{"SET standard_conforming_strings = off; SET escape_string_warning = off; SET my.own = 'x\\y'"}}})
+	off.relay([]setscript.Request{{Texts: []string{"SET standard_conforming_strings = off; SET escape_string_warning = off; SET my.own = 'x\\y'"}}})
 	for range 3 {
 		for c, want := range map[*follower]string{off: "xy1", on: `\x1`} {
 			c.link(v)

@@ -21,7 +21,7 @@ import (
 )
 
 // contenderProtocol is pgbench's -M.
-const contenderProtocol = "extended"
+const contenderProtocol = "prepared"
 
 // setup is run before each program: what the scenarios find in the database.
 const setup = `

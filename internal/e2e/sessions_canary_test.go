@@ -59,18 +59,23 @@ func TestTenantCanaryStorm(t *testing.T) {
 	s := pgtest.Shared(t)
 	s.Exec(t, canarySetup(tenants))
 	p := pooler.Start(t, s, pooler.Options{PoolSize: size, Flags: []string{
-		"--server.loops=2", "--capacity.checkout-timeout-ms=60000", "--capacity.max-pinned=2", "--capacity.max-prepared-statements=20",
+		"--server.loops=2", "--capacity.checkout-timeout-ms=15000", "--capacity.max-pinned=2", "--capacity.max-prepared-statements=20",
 	}})
 	t.Logf("-canary-seed %d", *canarySeed)
 	end := time.Now().Add(long(10 * time.Second))
 	var answers, sessions atomic.Int64
 	var all sync.WaitGroup
+	var first sync.Once
 	for i := range tenants {
 		all.Go(func() {
 			random := rand.New(rand.NewPCG(*canarySeed, uint64(i)))
 			for n := 0; time.Now().Before(end) && !t.Failed(); n++ {
 				if err := tenancy(p, i, random, &answers, end); err != nil {
 					t.Errorf("tenant %d, session %d: %v", i, n, err)
+					first.Do(func() {
+						activity, _ := s.Query("SELECT pid, state, wait_event, state_change, left(query, 80) FROM pg_stat_activity WHERE backend_type = 'client backend'")
+						t.Logf("PostgreSQL's sessions: %q", activity)
+					})
 					return
 				}
 				sessions.Add(1)
@@ -95,7 +100,7 @@ func tenancy(p *pooler.Pooler, id int, random *rand.Rand, answers *atomic.Int64,
 		return err
 	}
 	defer c.Close()
-	c.Timeout = 60 * time.Second
+	c.Timeout = 20 * time.Second
 	v := &tenant{c: c, id: id, random: random, answers: answers, prepared: map[string]string{}}
 	v.atStart = map[string]string{
 		"search_path": fmt.Sprintf("canary_%d", id), "role": "postgres", "TimeZone": "UTC", "statement_timeout": "0",

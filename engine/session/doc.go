@@ -14,7 +14,7 @@
 // (sqllex.Scan).
 //
 //	message sent          Query, or Execute of a prepared statement's text:
-//	                      if flags&Changes != 0 || st.Live() && flags&OpTransaction != 0 {
+//	                      if flags&Changes != 0 || st.Live() && flags&WhileLive != 0 {
 //	                          ops = sqllex.AppendOps(ops[:0], text)
 //	                          st.Sent(tracker.Sent(), ops, text)
 //	                      }

@@ -71,7 +71,7 @@ func (c *follower) send(r setscript.Request) {
 		if flags&Changes != 0 && c.st == nil {
 			c.st = new(Settings)
 		}
-		if flags&Changes != 0 || c.st.Live() && flags&sqllex.OpTransaction != 0 {
+		if flags&Changes != 0 || c.st.Live() && flags&WhileLive != 0 {
 			c.st.Sent(c.srv.tracker.Sent(), sqllex.AppendOps(nil, []byte(m.SQL)), []byte(m.SQL))
 		}
 	}

@@ -113,6 +113,9 @@ func (s *Settings) Live() bool {
 // nothing is followed.
 const Changes = sqllex.SetSession | sqllex.SetReported | sqllex.Discard | sqllex.Do | sqllex.Execute
 
+// WhileLive are the flags of further texts, those that must be told while Live.
+const WhileLive = sqllex.OpTransaction | sqllex.SetLocal
+
 // Sent tells of the operations of a message that was sent: its text's, or for
 // an Execute those of the statement. number is the tracker's. The text is not
 // kept.

@@ -49,7 +49,7 @@ func TestSameUnderContention(t *testing.T) {
 			if err != nil {
 				t.Error(err)
 			}
-			compare(t, d, p, want, got)
+			compare(t, d, p, "transaction", want, got)
 		})
 	}
 	close(stop)

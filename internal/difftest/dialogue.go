@@ -9,6 +9,7 @@
 //	param NAME VALUE           a start-up parameter
 //	bytewise                   each byte is a write of its own
 //	known REASON               the pooler differs from PostgreSQL here, and must do so until the line is removed
+//	shared REASON              the same where clients share backends: in transaction and statement mode
 //	violation                  the client breaks the protocol: errors are compared by severity and SQLSTATE only
 //	Q SQL                      Query
 //	P NAME SQL                 Parse; the name . is the unnamed one, here and below
@@ -58,6 +59,7 @@ type Dialogue struct {
 	Bytewise bool
 	Lenient  bool   // violation
 	Known    string // why the pooler may differ; "" = it may not
+	Shared   string // the same, except in session mode
 	Steps    []Step
 }
 
@@ -129,6 +131,9 @@ func (d *Dialogue) add(line string, number int) error {
 		return nil
 	case "known":
 		d.Known = rest
+		return nil
+	case "shared":
+		d.Shared = rest
 		return nil
 	case "violation":
 		d.Lenient = true

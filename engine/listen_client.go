@@ -47,9 +47,9 @@ type listenPlace struct {
 	awaited bool
 }
 
-// notice is one notification that waits.
+// notice is one notification that waits, or a warning.
 type notice struct {
-	sub     *subscription
+	sub     *subscription // nil: a warning, of no channel
 	message []byte
 }
 
@@ -241,7 +241,12 @@ func (c *client) heardLoss(loss uint64) {
 	}
 	l.loss = loss
 	c.w.listens.warned.inc()
-	c.warn(warningListenerLost)
+	if c.mayHear() {
+		c.deliverNotices()
+		c.send(warningListenerLost)
+		return
+	}
+	c.keepNotice(nil, warningListenerLost) // half a message may have been passed on to it
 }
 
 // mayHear: a message that answers nothing may go to c now.
@@ -257,19 +262,26 @@ func (c *client) mayHear() bool {
 
 // hear takes a notification of s, a whole message.
 func (c *client) hear(s *subscription, m []byte) {
-	l := c.listens
 	switch {
 	case c.state >= clientClosing:
 	case c.mayHear():
 		c.deliverNotices()
 		c.deliver(m)
-	case l.missing || len(l.queue) >= noticesMax || l.bytes+len(m) > noticeBytesMax:
-		l.missing = true
+	case !c.keepNotice(s, m):
 		c.w.listens.lost.inc()
-	default:
-		l.queue = append(l.queue, notice{s, m})
-		l.bytes += len(m)
 	}
+}
+
+// keepNotice keeps a message for when c is idle, unless too much waits already.
+func (c *client) keepNotice(s *subscription, m []byte) bool {
+	l := c.listens
+	if l.missing || len(l.queue) >= noticesMax || l.bytes+len(m) > noticeBytesMax {
+		l.missing = true
+		return false
+	}
+	l.queue = append(l.queue, notice{s, m})
+	l.bytes += len(m)
+	return true
 }
 
 // deliverNotices sends what has waited. To be called when c has been sent a
@@ -282,10 +294,14 @@ func (c *client) deliverNotices() {
 	queue, missing := l.queue, l.missing
 	l.queue, l.bytes, l.missing = nil, 0, false
 	for _, n := range queue {
+		if n.sub == nil {
+			c.send(n.message)
+			continue
+		}
 		c.deliver(n.message)
 	}
 	if missing {
-		c.warn(warningNotificationsLost)
+		c.send(warningNotificationsLost)
 	}
 	c.forgetListens()
 }
@@ -298,7 +314,7 @@ func (c *client) deliver(m []byte) {
 		w.listens.lost.inc()
 		if !l.warned {
 			l.warned = true
-			c.warn(warningNotificationsLost)
+			c.send(warningNotificationsLost)
 		}
 		return
 	}
@@ -307,23 +323,19 @@ func (c *client) deliver(m []byte) {
 	c.send(m)
 }
 
-func (c *client) warn(f *protocol.ErrorFields) {
-	c.w.answer = protocol.AppendNotice(c.w.answer[:0], *f)
-	c.send(c.w.answer)
-}
-
 // codeWarning: PostgreSQL's warning.
 const codeWarning = "01000"
 
+// The warnings, as whole messages. Read only.
 var (
-	warningListenerLost = &protocol.ErrorFields{
+	warningListenerLost = protocol.AppendNotice(nil, protocol.ErrorFields{
 		Severity: protocol.SeverityWarning, Code: codeWarning,
 		Message: "notifications may have been lost: the pooler's connection that listens was interrupted",
 		Hint:    "What the notifications tell of has to be looked at anew.",
-	}
-	warningNotificationsLost = &protocol.ErrorFields{
+	})
+	warningNotificationsLost = protocol.AppendNotice(nil, protocol.ErrorFields{
 		Severity: protocol.SeverityWarning, Code: codeWarning,
 		Message: "notifications were lost: more of them came than the client has taken",
 		Hint:    "What the notifications tell of has to be looked at anew.",
-	}
+	})
 )

@@ -349,6 +349,28 @@ func TestListenerComesBack(t *testing.T) {
 	}
 }
 
+// The warning does not get into the middle of an answer.
+func TestListenerLostDuringAnswer(t *testing.T) {
+	t.Parallel()
+	pg := pgtest.Shared(t)
+	e, address := startYAML(t, databases(pg))
+	c := login(t, address)
+	subscribed(t, c, "+"+channelOf(t))
+	const size = 30_000_000 // more than the socket and the buffers here take
+	send(t, c, pgwire.Query(fmt.Sprintf("select repeat('x', %d)", size)))
+	if m, err := c.Read(); err != nil || m.Type != 'T' {
+		t.Fatalf("got %s, %v", m, err)
+	}
+	pg.Exec(t, fmt.Sprintf("select pg_terminate_backend(%d)", listener(t, e).PID))
+	until(t, "the loss is known", func() bool { return e.ListenStats().Warned == 1 })
+	all, err := c.ReadUntil('Z', 1)
+	if err != nil || typesOf(all) != "DCZI" || len(pgwire.Values(all[0])[0]) != size {
+		t.Fatalf("got %s, %v", typesOf(all), err)
+	}
+	warned(t, c)
+	usable(t, c)
+}
+
 // A connection whose other end has stopped is found out.
 func TestListenerThatHangs(t *testing.T) {
 	t.Parallel()

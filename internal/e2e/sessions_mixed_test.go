@@ -84,13 +84,12 @@ func TestStatementsOfAWaitingClient(t *testing.T) {
 			"describe": {pgwire.Describe('S', "s"), pgwire.Sync()},
 			"parse":    {pgwire.Parse("", look), pgwire.Sync()},
 			"close":    {pgwire.Close('S', "s"), pgwire.Sync()},
-			"sync":     {pgwire.Sync()},
 			"local":    {pgwire.Close('S', "never"), pgwire.Parse("t", look), pgwire.Close('S', "t"), pgwire.Sync()},
 			"flush":    {pgwire.Parse("", look), pgwire.Flush(), pgwire.Sync()},
 		}
 		for _, other := range []bool{false, true} {
 			for _, name := range []string{
-				"unnamed", "bind", "parse", "bind", "named", "execute", "describe", "unnamed", "sync", "bind", "close", "execute", "local", "flush", "bind", "named", "close",
+				"unnamed", "bind", "parse", "bind", "named", "execute", "describe", "unnamed", "bind", "close", "execute", "local", "flush", "bind", "named", "close",
 			} {
 				if other { // its settings are another client's
 					b.query("SELECT 'between'")

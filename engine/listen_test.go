@@ -599,13 +599,16 @@ func asked(n int) pgmock.Step {
 	}
 }
 
+// standbyRefuses is read_only_sql_transaction; here it reaches no client.
+const standbyRefuses = "25006"
+
 // A LISTEN that PostgreSQL refuses after a reconnect, as a standby does, is tried again, and does not keep others from
 // being heard.
 func TestListenerAsksAgain(t *testing.T) {
 	t.Parallel()
 	lose := make(chan struct{})
 	complete := pgmock.Send(pgmock.Complete("LISTEN"), pgmock.Ready('I'))
-	refuse := pgmock.Send(pgmock.Error("ERROR", "25006", "cannot execute LISTEN during recovery"), pgmock.Ready('I'))
+	refuse := pgmock.Send(pgmock.Error("ERROR", standbyRefuses, "cannot execute LISTEN during recovery"), pgmock.Ready('I'))
 	hello := []pgmock.Step{pgmock.Login(), asked(0), pgmock.Send(pgmock.Answer("x"))}
 	body := append([]byte{0, 0, 0, 9}, "c\x00promoted\x00"...)
 	mock := pgmock.Start(t, pgmock.Login(), pgmock.Serve("alive"))

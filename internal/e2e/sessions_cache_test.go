@@ -173,26 +173,44 @@ func TestPS14ManyTexts(t *testing.T) {
 	})
 }
 
-// TestPS17LargeStatements: 65 535 parameters in a named statement, and a text parameter of 32 MB.
-func TestPS17LargeStatements(t *testing.T) {
-	play(t, staging{modes: everyMode}, func(s *stage) {
-		a := s.client()
-		var list strings.Builder
-		var params []string
-		for i := range 65535 {
-			if i > 0 {
-				list.WriteByte(',')
-			}
-			fmt.Fprintf(&list, "$%d", i+1)
-			params = append(params, strconv.Itoa(i))
+// wide is a statement with n parameters, and values for them.
+func wide(n int) (text string, params []string) {
+	var list strings.Builder
+	for i := range n {
+		if i > 0 {
+			list.WriteByte(',')
 		}
-		a.group(pgwire.Parse("wide", "SELECT array_length(ARRAY["+list.String()+"]::int[], 1)"), pgwire.Parse("long", "SELECT length($1::text)"))
-		s.move()
-		a.wantGroup("65535", invoke("wide", params...))
+		fmt.Fprintf(&list, "$%d", i+1)
+		params = append(params, strconv.Itoa(i))
+	}
+	return "SELECT array_length(ARRAY[" + list.String() + "]::int[], 1)", params
+}
+
+// TestPS17LargeStatements: 65 535 parameters in a named statement, which may pin, and a text parameter of 32 MB.
+func TestPS17LargeStatements(t *testing.T) {
+	text, params := wide(65535)
+	play(t, staging{modes: []string{"transaction", "session"}}, func(s *stage) {
+		a := s.client()
+		s.spread()
+		a.group(pgwire.Parse("wide", text), pgwire.Parse("long", "SELECT length($1::text)"))
 		a.group(pgwire.Describe('S', "wide"))
-		s.move()
 		a.wantGroup("65535", invoke("wide", params...))
 		a.wantGroup("33554432", invoke("long", strings.Repeat("x", 32<<20)))
+		a.wantGroup("65535", pgwire.Parse("", text), invoke("", params...))
+	})
+}
+
+// TestPS17StatementsOfABatch: a statement with 5 000 parameters, as drivers make for batches, follows its client.
+func TestPS17StatementsOfABatch(t *testing.T) {
+	text, params := wide(5000)
+	play(t, staging{modes: everyMode}, func(s *stage) {
+		a := s.client()
+		a.group(pgwire.Parse("wide", text), pgwire.Parse("", text))
+		for range 2 {
+			s.move()
+			a.group(pgwire.Describe('S', "wide"))
+			a.wantGroup("5000", invoke("wide", params...))
+		}
 	})
 }
 
@@ -221,9 +239,9 @@ func TestPS33TooManyStatements(t *testing.T) {
 	s := staging{size: 2}.raise(t, pgtest.Shared(t), "transaction", 2)
 	a := s.client()
 	a.quiet = true
-	filler := strings.Repeat("x", 500<<10)
+	filler := strings.Repeat("x", 40<<10)
 	refused := false
-	for i := 0; i < 400 && !refused; i++ {
+	for i := 0; i < 2000 && !refused; i++ {
 		all := a.group(pgwire.Parse(fmt.Sprint("s", i), fmt.Sprintf("SELECT %d /* %s */", i, filler)))
 		switch errorCode(all) {
 		case "":
@@ -234,7 +252,7 @@ func TestPS33TooManyStatements(t *testing.T) {
 		}
 	}
 	if !refused {
-		t.Error("200 MB of statements were kept for one client")
+		t.Error("80 MB of statements were kept for one client")
 	}
 	a.wantGroup("0", invoke("s0"))
 	a.exec("DEALLOCATE ALL")

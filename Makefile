@@ -13,7 +13,7 @@ SOAK      ?= 3m
 ROUNDS    ?= 5
 ONLY      ?=
 
-.PHONY: build run test check sim sim-mutants soak fuzz-smoke bench drivers format clean
+.PHONY: build run test check sim sim-mutants soak fuzz-smoke bench drivers python format clean
 
 build:
 	@$(TOOLS) go
@@ -38,7 +38,7 @@ format:
 
 # Two passes: everything with the race detector; then what it would falsify (tests of allocations and of memory, by their
 # names) and every benchmark once, so that none rots.
-test: drivers
+test: python
 	@$(TOOLS) go cc
 	@$(POSTGRES) >/dev/null
 	go test -race -timeout 12m ./...
@@ -56,7 +56,7 @@ sim-mutants:
 	go test -tags sim -timeout 30m -run Mutants ./admission -args -mutants
 
 # The end-to-end tests with minutes instead of seconds for each of their storms.
-soak: drivers
+soak: python
 	@$(TOOLS) go cc
 	@$(POSTGRES) >/dev/null
 	go test -race -count 1 -timeout 120m -v -run 'Storm|Soak' ./internal/e2e -args -soak $(SOAK)
@@ -71,8 +71,15 @@ bench: build
 	@$(POSTGRES) >/dev/null
 	go run ./bench -rounds $(ROUNDS) -only "$(ONLY)" -pg-kinetic bin/pg-kinetic
 
-# Client libraries of other languages for the end-to-end tests, in a private directory.
-drivers:
+# Real client libraries through the pooler, alone and among pgbench clients; ONLY=pgx,asyncpg makes a choice, TABLE=1 writes
+# the table of docs/drivers.md from the run. Packages are kept in the user's cache directory.
+drivers: build
+	@$(TOOLS) go
+	@$(POSTGRES) >/dev/null
+	@go run ./internal/drivers -only "$(ONLY)" -pg-kinetic bin/pg-kinetic $(if $(TABLE),-table docs/drivers.md)
+
+# The Python drivers of the end-to-end tests, in a private directory.
+python:
 	@sh internal/scripts/drivers.sh
 
 clean:

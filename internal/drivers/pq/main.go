@@ -207,7 +207,7 @@ func copying(ctx context.Context, db *sql.DB) error {
 		if err != nil {
 			return err
 		}
-		rows, err := tx.PrepareContext(ctx, pq.CopyIn("items", "id", "body"))
+		rows, err := tx.PrepareContext(ctx, "COPY items (id, body) FROM STDIN")
 		if err != nil {
 			return errors.Join(err, tx.Rollback())
 		}

@@ -29,7 +29,6 @@ import (
 	"net/netip"
 
 	"pgkinetic/admission"
-	"pgkinetic/backend"
 	"pgkinetic/configs"
 	"pgkinetic/engine/reactor"
 	"pgkinetic/engine/session"
@@ -89,12 +88,14 @@ type client struct {
 	first    *session.Profile  // as it was at login
 	settings *session.Settings // what it has SET and is not a part of prof yet; nil: nothing
 	follow   *listenFollow
-	told     *backend.Snapshot // parameters as it knows them, while a RESET is under way
-	doubts   uint64            // how many texts it has sent that change settings
-	prep     *prepared         // nil before its first Parse
-	judge    *session.Judge    // only until logged in
-	large    []byte            // a Parse that is gathered: client_large.go
-	scan     *streamScanner    // only while a large Query or Parse passes through
+	told     []string // the parameters as it knows them, while a RESET is under way
+	pinAt    uint64   // number of the last message that may have pinned
+	ends     ending
+	doubts   uint64         // how many texts it has sent that change settings
+	prep     *prepared      // nil before its first Parse
+	judge    *session.Judge // only until logged in
+	large    []byte         // a Parse that is gathered: client_large.go
+	scan     *streamScanner // only while a large Query or Parse passes through
 
 	listens    *clientListens // nil while it does not LISTEN
 	choices    []choice       // by class, of the present generation

@@ -4,7 +4,8 @@ package engine
 // know: it reports its own, and is then given the client's. What the client is told
 // is the difference between before and after, before the ReadyForQuery.
 //
-// State: client.told, the parameters as the client knows them, from a RESET on until
+// State: client.told, the values of the server's parameters, in their order, as the
+// client knows them, from a RESET on until
 // its ReadyForQuery is sent. Meanwhile no ParameterStatus passes.
 
 import "pgkinetic/protocol"
@@ -12,7 +13,12 @@ import "pgkinetic/protocol"
 // resetting notes that a RESET of c's has been sent.
 func (c *client) resetting() {
 	if c.told == nil && c.settings.Waits(c.first) {
-		c.told = c.srv.params.Snapshot(nil)
+		p := c.srv.params
+		c.told = make([]string, p.Len())
+		for i := range c.told {
+			_, value, _ := p.At(i)
+			c.told[i] = string(value)
+		}
 	}
 }
 
@@ -35,7 +41,7 @@ func (c *client) appendTold(dst []byte, status byte) []byte {
 	p := c.srv.params
 	for i := range p.Len() {
 		name, value, _ := p.At(i)
-		if was, ok := c.told.Get(name); !ok || was != string(value) {
+		if i >= len(c.told) || c.told[i] != string(value) {
 			dst = protocol.AppendParameterStatus(dst, name, string(value))
 		}
 	}

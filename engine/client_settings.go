@@ -40,8 +40,11 @@ func (c *client) sets(n uint64, flags sqllex.Flags, sql []byte) {
 
 // mustWait: what c sends behind a complete group is held until that is answered: a
 // RESET leads to its own startup values, which the server does not know, or a
-// LISTEN must hold before more is answered.
-func (c *client) mustWait() bool { return c.settings.Waits(c.first) || c.follow != nil }
+// LISTEN must hold before more is answered, or a statement is used for the first
+// time, and that may have to be done again.
+func (c *client) mustWait() bool {
+	return c.follow != nil || c.retry.first && c.retry.number != 0 || c.settings.Waits(c.first)
+}
 
 // settingsReady: a ReadyForQuery has come; last tells that no other is owed.
 func (s *server) settingsReady(c *client, status byte, last bool) {

@@ -11,6 +11,12 @@ import (
 	"pgkinetic/protocol/sqllex"
 )
 
+// ending is a statement under way that certainly ends pins when it is executed.
+type ending struct {
+	number uint64 // of its message; 0: none
+	pins   pinSet
+}
+
 // statementFlags are those of texts that name prepared statements, or end pins.
 const statementFlags = sqllex.Prepare | sqllex.Execute | sqllex.Deallocate | sqllex.Discard | sqllex.AdvisoryUnlock
 
@@ -107,12 +113,13 @@ func (c *client) exposeDeallocated(name []byte, extended bool) disposition {
 // executed notes that a text with these flags is executed by message n.
 func (c *client) executed(n uint64, r sqllex.Result, sql []byte) {
 	flags := r.Flags
+	if flags&pinFlags != 0 {
+		c.pin(pinsOf(flags))
+		c.pinAt = n
+	}
 	c.mayEndPins(flags, r.Class)
 	if flags == 0 {
 		return
-	}
-	if flags&pinFlags != 0 {
-		c.pin(pinsOf(flags))
 	}
 	if flags&sqllex.Load != 0 {
 		c.srv.left |= leftLibrary
@@ -152,8 +159,8 @@ func (c *client) executed(n uint64, r sqllex.Result, sql []byte) {
 func (c *client) executedUnseen(flags sqllex.Flags) {
 	s := c.srv
 	n := s.tracker.Sent()
-	c.mayEndPins(flags, sqllex.ClassDefault)
 	c.pin(pinsOf(flags))
+	c.mayEndPins(flags, sqllex.ClassMaintenance)
 	if flags&sqllex.Load != 0 {
 		s.left |= leftLibrary
 	}
@@ -195,6 +202,14 @@ func (c *client) execute(n uint64, op *sqllex.Op, sql []byte) {
 		if c.prep != nil {
 			c.prep.raw = nil
 		}
+		c.ends = ending{n, pinSQLPrepare | pinLargeParse}
+		if op.Kind == sqllex.OpDiscardAll {
+			c.ends.pins = pinReason
+		}
+	case sqllex.OpAdvisoryUnlockAll:
+		c.ends = ending{n, pinAdvisoryLock}
+	case sqllex.OpCloseAll:
+		c.ends = ending{n, pinHoldCursor}
 	}
 }
 
@@ -234,6 +249,12 @@ func (s *server) stepped(c *client, n uint64, typ byte, body []byte) {
 	}
 	if c.follow != nil {
 		c.follow.step(n, tag)
+	}
+	if c.ends.number == n { // the last statement that ends pins, or one before it
+		if c.pinAt < n {
+			c.unpin(c.ends.pins)
+		}
+		c.ends = ending{}
 	}
 	if string(tag) == "DISCARD ALL" && s.tracker.Sent() <= n+1 { // nothing of consequence behind it
 		s.left &= leftLibrary

@@ -75,7 +75,7 @@ func (s *server) unlink() *client {
 	s.push()
 	c := s.client
 	c.catalog().Lost()
-	c.later, c.follow, c.told = laterAnswers{}, nil, nil
+	c.later, c.follow, c.told, c.ends = laterAnswers{}, nil, nil, ending{}
 	if c.retry.bytes != nil {
 		c.disarm()
 	}

@@ -26,11 +26,11 @@ var pinsQuery = protocol.AppendQuery(nil, "WITH t(n) AS (SELECT pg_catalog.pg_my
 	"EXISTS (SELECT FROM pg_catalog.pg_prepared_statements WHERE NOT pg_catalog.starts_with(name,'"+statements.Prefix()+"'))")
 
 // endsPins are the flags of texts after which a pin may have ended.
-const endsPins = sqllex.AdvisoryUnlock | sqllex.Deallocate | sqllex.Discard | sqllex.End
+const endsPins = sqllex.AdvisoryUnlock | sqllex.Deallocate | sqllex.Discard | sqllex.CloseCursor | sqllex.End
 
 // mayEndPins notes that a text was executed after which a pin of c may have ended.
 func (c *client) mayEndPins(flags sqllex.Flags, class sqllex.Class) {
-	if c.pins&pinsChecked != 0 && (flags&endsPins != 0 || class == sqllex.ClassMaintenance || class == sqllex.ClassDefault) {
+	if c.pins&pinsChecked != 0 && (flags&endsPins != 0 || class == sqllex.ClassMaintenance) {
 		c.recheck = true
 	}
 }

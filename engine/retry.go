@@ -24,6 +24,7 @@ const retryMax = 16 << 10
 type retry struct {
 	number uint64 // of the message whose failure is not to be seen; 0: none
 	bytes  []byte // of the group from that message on
+	first  bool   // the client has not used the statement before
 	told   bool   // it is a Describe, and the parameters have been told
 	failed bool   // it has failed; the ReadyForQuery of the group is awaited
 	again  bool   // the bytes are to be read once more
@@ -47,7 +48,7 @@ func (c *client) armRetry(m []byte, flags sqllex.Flags, first bool) {
 	}
 	// m and what is behind it lie one after the other in the scratch.
 	k.bytes = append(append(k.bytes[:0], m...), c.w.ahead[:n]...)
-	k.number, k.failed, k.told = t.Sent()+1, false, false
+	k.number, k.first, k.failed, k.told = t.Sent()+1, first, false, false
 }
 
 // mustSettle tells whether a use of a statement by c has to wait until the groups

@@ -16,8 +16,16 @@ func (c *client) resetting() {
 		p := c.srv.params
 		c.told = make([]string, p.Len())
 		for i := range c.told {
-			_, value, _ := p.At(i)
+			name, value, base := p.At(i)
 			c.told[i] = string(value)
+			if !c.srv.applied.Pending() {
+				continue
+			}
+			if own, ok := c.prof.Get(name); ok { // the server is yet to report what it was given
+				c.told[i] = own
+			} else if p.SettableAt(i) {
+				c.told[i] = string(base)
+			}
 		}
 	}
 }

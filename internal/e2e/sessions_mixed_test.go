@@ -51,7 +51,8 @@ func TestSettingsWithStatements(t *testing.T) {
 }
 
 // queued sends messages while the only free backend is taken, and reads the answer when it is given back.
-func (a *actor) queued(messages ...[]byte) []pgwire.Message {
+// Not all wait for one: what is known is answered without (here).
+func (a *actor) queued(here bool, messages ...[]byte) []pgwire.Message {
 	a.s.t.Helper()
 	if len(a.s.holders) == 0 {
 		a.send(messages...)
@@ -62,7 +63,7 @@ func (a *actor) queued(messages ...[]byte) []pgwire.Message {
 	h.hold("SELECT 1")
 	h.held()
 	a.send(messages...)
-	if !a.c.Silent(30 * time.Millisecond) {
+	if !here && !a.c.Silent(30*time.Millisecond) {
 		a.s.t.Error("a client was served although no backend is free")
 	}
 	h.release()
@@ -94,12 +95,12 @@ func TestStatementsOfAWaitingClient(t *testing.T) {
 				if other { // its settings are another client's
 					b.query("SELECT 'between'")
 				}
-				a.queued(groups[name]...)
+				a.queued(name == "close" || name == "local", groups[name]...)
 				s.move()
 				if other {
 					b.query("SELECT 'between'")
 				}
-				b.queued(groups[name]...)
+				b.queued(name == "close" || name == "local", groups[name]...)
 			}
 		}
 	})

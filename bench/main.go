@@ -1,7 +1,8 @@
 // Command bench measures what pg-kinetic costs and what its backpressure holds, and judges each figure by its criterion:
 //
 //	cpu        CPU of the pooler per transaction of pgbench -S, beside PgBouncer in the same run
-//	routes     the same without and with rules for routes
+//	prepared   the same with prepared statements
+//	routes     CPU per transaction of pgbench -S without and with rules for routes
 //	refusal    CPU of a refused request beside that of a served one
 //	overload   ten times what a route can serve: goodput, latency, memory
 //	isolation  the latency of one route beside another one that is overloaded
@@ -59,6 +60,7 @@ type measurement struct {
 // measurements in the order in which they are made: those that are disturbed most easily first.
 var measurements = []measurement{
 	{"cpu", measureCPU},
+	{"prepared", func(s *pgtest.Server) (bool, error) { return measurePrepared(s, *rounds, *seconds) }},
 	{"routes", func(s *pgtest.Server) (bool, error) { return measureRoutes(s, *rounds, *seconds) }},
 	{"refusal", func(s *pgtest.Server) (bool, error) { return measureRefusals(s, *rounds, *requests) }},
 	{"isolation", func(s *pgtest.Server) (bool, error) { return measureIsolation(s, *rounds, 2**seconds, time.Second) }},

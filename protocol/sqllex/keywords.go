@@ -40,16 +40,17 @@ func (s *statement) begin(k []byte) {
 
 // beginSimple is begin for the words after which nothing else matters.
 func (s *statement) beginSimple(k []byte) {
-	class := ClassDefault
+	h, class := headOther, ClassDefault
 	switch string(k) {
 	case "show", "fetch", "move":
 		class = ClassRead
 	case "lock":
 		class = ClassWrite
 	case "savepoint", "release":
-		class = ClassTransaction
+		h, class = headName, ClassTransaction
 		s.flags |= Savepoint
 	case "close":
+		h = headName
 		s.flags |= CloseCursor
 	case "alter", "drop", "truncate", "vacuum", "analyze", "analyse", "cluster", "reindex", "refresh",
 		"grant", "revoke", "comment", "reassign", "security", "import", "checkpoint":
@@ -57,21 +58,25 @@ func (s *statement) beginSimple(k []byte) {
 	case "reset":
 		s.flags |= SetSession
 	case "listen", "unlisten":
+		h = headName
 		s.flags |= Listen
 	case "notify":
+		h = headName
 		s.flags |= Notify
 	case "execute":
 		s.flags |= Execute
 	case "deallocate":
+		h = headName
 		s.flags |= Deallocate
 	case "discard":
+		h = headName
 		s.flags |= Discard
 	case "load":
 		s.flags |= Load
 	case "do", "call":
 		s.flags |= Do
 	}
-	s.setHead(headOther, class)
+	s.setHead(h, class)
 }
 
 // further takes a word behind the first that may matter, and what was before it.

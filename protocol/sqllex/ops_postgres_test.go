@@ -14,7 +14,9 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 // names are identifiers as they can be written.
 var names = []string{
 	"abc", "AbC", "_a$1", "été", "ÉTÉ", `"AbC"`, `"a""b"`, `" "`, `"é"`, `U&"d\0061t\+000061"`, `u&"\00E9x\\y""z"`, `U&"\D83D\DE00"`,
-	`U&"d!0061" UESCAPE '!'`, `U&"\D83D"`, `U&"\0000"`, `U&"\00g1"`, strings.Repeat("Ab", 40), `"` + strings.Repeat("é", 40) + `"`,
+	`U&"d!0061!!\0061" UESCAPE '!'`, `U&"d!0061""" /* x */ UESCAPE $$!$$`, `U&"\\0061" UESCAPE E'\\'`, `U&"!+000061" UESCAPE '!' -- x`,
+	`U&"a_0061" UESCAPE '_'`, `U&"a" UESCAPE '!!'`, `U&"a" UESCAPE 'a'`, `U&"a" UESCAPE '+'`, `U&"a" UESCAPE ' '`, `U&"a" UESCAPE '"'`,
+	`U&"a" UESCAPE ''''`, `U&"a!" UESCAPE '!'`, `U&"a" UESCAPE ''`, `U&"a" UESCAPE 'é'`, `U&"a" UESCAPE U&'!'`, `U&"\D83D"`, `U&"\0000"`, `U&"\00g1"`, strings.Repeat("Ab", 40), `"` + strings.Repeat("é", 40) + `"`,
 	`"x` + strings.Repeat("é", 40) + `"`, strings.Repeat("a", 62) + "é", `"` + strings.Repeat("😀", 16) + `"`, "/* x */ a -- y\n",
 }
 

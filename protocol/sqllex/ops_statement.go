@@ -112,12 +112,12 @@ func (p *opParser) operations() {
 	case p.is(first, "deallocate"):
 		p.deallocate()
 	case p.is(first, "listen"):
-		p.account(Listen|TempTable, Op{Kind: OpListen, Name: p.name()})
+		p.account(Listen, Op{Kind: OpListen, Name: p.name()})
 	case p.is(first, "unlisten"):
 		if p.peek().c == '*' {
 			p.account(Listen, Op{Kind: OpUnlistenAll})
 		} else {
-			p.account(Listen|TempTable, Op{Kind: OpUnlisten, Name: p.name()})
+			p.account(Listen, Op{Kind: OpUnlisten, Name: p.name()})
 		}
 	case p.is(first, "notify"):
 		p.account(Notify, Op{Kind: OpNotify, Name: p.name()})

@@ -133,7 +133,11 @@ func TestOps(t *testing.T) {
 	f("listen A; listen \"A\"\"\"; unlisten b; unlisten *; notify C, 'x'; select pg_notify('a', 'b')",
 		`0:listen a; 1:listen A"; 2:unlisten b; 3:unlisten all; 4:notify c; 5:notify`)
 	f("listen U&\"d\\0061t\\+000061 \\\\ \\D83D\\DE00\"", `0:listen data \ 😀`)
-	f("listen U&\"d!0061\" uescape '!'", "0:listen ?")
+	f("listen U&\"d!0061!!\\\" /* x */ uescape '!'; deallocate u&\"!006Fther\" UESCAPE $$!$$", `0:listen da!\; 1:deallocate other`)
+	f("set U&\"!0061\" uescape '!' . u&\"x_0062\" uescape E'\\137' = u&\"!0063\" uescape '!'", "0:set a.xb=E'c'; 0:temp")
+	for _, escape := range []string{"''", "'!!'", "'a'", "'+'", "''''", "'\"'", "' '", "'é'", "U&'!'", "'!"} {
+		f("listen U&\"d\\0061\" uescape "+escape, "0:listen ?")
+	}
 	f("listen U&\"\\\"", "0:listen ?")
 	f("listen U&\"\\0000\"", "0:listen ?")
 	f("listen U&\"\\DE00\"", "0:listen ?")
@@ -197,7 +201,7 @@ var opFlags = [...]Flags{
 	OpSavepoint: Savepoint, OpRelease: Savepoint, OpRollbackTo: Savepoint, OpSet: SetSession | SetReported | SetLocal,
 	OpReset: SetSession | SetReported | SetLocal, OpResetAll: SetSession, OpDiscardAll: Discard, OpDiscardPlans: Discard,
 	OpDiscardTemp: Discard, OpDiscardSequences: Discard, OpPrepare: Prepare | End, OpExecute: Execute,
-	OpDeallocate: Deallocate, OpDeallocateAll: Deallocate, OpListen: Listen | TempTable, OpUnlisten: Listen | TempTable, OpUnlistenAll: Listen,
+	OpDeallocate: Deallocate, OpDeallocateAll: Deallocate, OpListen: Listen, OpUnlisten: Listen, OpUnlistenAll: Listen,
 	OpNotify: Notify, OpDeclareHold: WithHold, OpClose: CloseCursor, OpCloseAll: CloseCursor, OpAdvisoryLock: AdvisoryLock,
 	OpAdvisoryUnlock: AdvisoryUnlock, OpAdvisoryUnlockAll: AdvisoryUnlock, OpTemp: TempTable, OpLoad: Load, OpDo: Do,
 }

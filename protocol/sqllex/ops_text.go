@@ -14,8 +14,7 @@ const MaxIdentifier = 63
 // are undone, and what is too long is cut as PostgreSQL cuts it, at a character
 // of UTF-8. The name of a parameter (OpSet, OpReset) is in lower case however it
 // is written, since they are compared so, and its parts are joined by dots. ok is
-// false when the name cannot be told: there is none, or its escapes are wrong or
-// have another escape character (UESCAPE). It allocates for nothing but dst.
+// false when the name cannot be told: there is none, or its escapes are wrong. It allocates for nothing but dst.
 func (o *Op) AppendName(dst, sql []byte) (out []byte, ok bool) {
 	start := len(dst)
 	parameter := o.Kind == OpSet || o.Kind == OpReset
@@ -28,9 +27,6 @@ func (o *Op) AppendName(dst, sql []byte) (out []byte, ok bool) {
 		dst, ok = appendString(dst, o.Name.Of(sql), false)
 	default:
 		dst, ok = appendIdentifiers(dst, o.Name.Of(sql))
-		if l := (lexer{sql: sql, at: int(o.Name.End)}); ok {
-			ok = !l.take("uescape")
-		}
 	}
 	if !ok {
 		return dst[:start], false
@@ -63,10 +59,11 @@ func appendIdentifiers(dst, sql []byte) (out []byte, ok bool) {
 			}
 			dst = appendDoubled(dst, w[1:len(w)-1], '"')
 		case tokenUnicode:
-			if len(w) < 5 || w[len(w)-1] != '"' {
+			text, escape, known := unicodeParts(w)
+			if !known {
 				return dst, false
 			}
-			if dst, ok = appendUnicode(dst, w[3:len(w)-1], '"'); !ok {
+			if dst, ok = appendUnicode(dst, text, '"', escape); !ok {
 				return dst, false
 			}
 		default:
@@ -112,18 +109,41 @@ func appendDoubled(dst, text []byte, quote byte) []byte {
 	return dst
 }
 
-// appendUnicode is appendDoubled for text with Unicode escapes: \0041, \+000041
-// and \\.
-func appendUnicode(dst, text []byte, quote byte) (out []byte, ok bool) {
+// unicodeParts parts a whole tokenUnicode: what is between the quotes, and the
+// escape character.
+func unicodeParts(w []byte) (text []byte, escape byte, ok bool) {
+	l := lexer{sql: w}
+	quoted := l.quotedEnd(0, len(`U&`))
+	if quoted.End < int32(len(`U&"x"`)) || w[quoted.End-1] != '"' {
+		return nil, 0, false
+	}
+	text = w[len(`U&"`) : quoted.End-1]
+	if !l.take("uescape") {
+		return text, '\\', true
+	}
+	var buf [4]byte
+	c, ok := appendString(buf[:0], l.next().Of(w), false)
+	return text, buf[0], ok && len(c) == 1 && isEscape(c[0])
+}
+
+// isEscape says whether PostgreSQL takes c behind UESCAPE.
+func isEscape(c byte) bool {
+	return c < 0x80 && hexDigit(c) < 0 && c != '+' && c != '\'' && c != '"' &&
+		charClass[c] != charSpace && charClass[c] != charNewline
+}
+
+// appendUnicode is appendDoubled for text with Unicode escapes, which are with the
+// usual escape character \0041, \+000041 and \\.
+func appendUnicode(dst, text []byte, quote, escape byte) (out []byte, ok bool) {
 	high := rune(0) // of a surrogate pair
 	for i := 0; i < len(text); {
 		c := text[i]
-		if c != '\\' || i+1 < len(text) && text[i+1] == '\\' {
+		if c != escape || i+1 < len(text) && text[i+1] == escape {
 			if high != 0 {
 				return dst, false
 			}
 			dst = append(dst, c)
-			if i++; c == quote || c == '\\' {
+			if i++; c == quote || c == escape {
 				i++
 			}
 			continue

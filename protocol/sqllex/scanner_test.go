@@ -114,6 +114,16 @@ func TestFlags(t *testing.T) {
 	f("prepare transaction (int) as select 1", Prepare|End)
 	f("prepare transaction as select 1", Prepare|End)
 	f("execute a(1)", Execute)
+	// what has a name only runs nothing, however that is written
+	for _, name := range []string{"pg_temp", "\"pg_temp\"", "u&\"a\"", "u&\"a\" uescape '!'", "\"set_config\""} {
+		f("listen "+name+"; select 1", Listen)
+		f("unlisten "+name, Listen)
+		f("notify "+name+", 'x'", Notify)
+		f("deallocate prepare "+name, Deallocate)
+		f("close "+name, CloseCursor)
+		f("savepoint "+name+"; release savepoint "+name, Savepoint)
+	}
+	f("rollback to u&\"a\"", Savepoint)
 	f("explain analyze execute a(1)", Execute)
 	f("deallocate all", Deallocate)
 	f("declare c cursor with hold for select 1", WithHold)

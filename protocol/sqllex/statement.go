@@ -23,6 +23,7 @@ const (
 	headCreate               // CREATE, before the kind of object is known
 	headFunction             // CREATE FUNCTION or PROCEDURE: may hold BEGIN ATOMIC
 	headDeclare              // DECLARE
+	headName                 // nothing follows that is run or names an object
 	headExplain              // EXPLAIN, before the statement that it explains
 )
 
@@ -88,6 +89,7 @@ var wants = [...]uint32{
 	headCreate:   everyLetter,
 	headFunction: letters("psbace"),
 	headDeclare:  letters("pswhf"),
+	headName:     0,
 	headExplain:  everyLetter,
 }
 
@@ -157,6 +159,7 @@ func (s *statement) quoted(w []byte, unicode bool) {
 		s.setHead(headOther, ClassDefault)
 	}
 	switch {
+	case s.head == headName, s.head == headEnd:
 	case unicode:
 		s.flags |= TempTable
 		s.pending = SetSession | Notify | AdvisoryLock | AdvisoryUnlock

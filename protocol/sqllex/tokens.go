@@ -10,7 +10,7 @@ const (
 	tokenEnd     tokenKind = iota // of the text
 	tokenWord                     // a keyword or an identifier that is not quoted
 	tokenQuoted                   // "identifier"
-	tokenUnicode                  // U&"identifier"
+	tokenUnicode                  // U&"identifier", with its UESCAPE
 	tokenString                   // a string constant, whatever its form
 	tokenNumber
 	tokenMark // any other byte: c
@@ -122,7 +122,7 @@ func (l *lexer) word(i int) token {
 		case c == 'u' && l.sql[j] == '&' && j+1 < len(l.sql) && l.sql[j+1] == '\'':
 			return l.str(i, j+1, false)
 		case c == 'u' && l.sql[j] == '&' && j+1 < len(l.sql) && l.sql[j+1] == '"':
-			return token{kind: tokenUnicode, Span: l.quotedEnd(i, j+1)}
+			return l.unicode(i, j+1)
 		}
 	}
 	l.at = j
@@ -181,6 +181,18 @@ func (l *lexer) quotedEnd(start, open int) Span {
 	}
 	l.at = min(i+1, len(l.sql))
 	return span(start, l.at)
+}
+
+// unicode reads an identifier with Unicode escapes that begins at start, its quote
+// at open, and the UESCAPE that may follow.
+func (l *lexer) unicode(start, open int) token {
+	t := token{kind: tokenUnicode, Span: l.quotedEnd(start, open)}
+	if l.take("uescape") && l.peek().kind == tokenString {
+		t.End = l.next().End
+	} else {
+		l.at = int(t.End)
+	}
+	return t
 }
 
 // dollar reads a parameter, a dollar-quoted string, or a dollar alone.

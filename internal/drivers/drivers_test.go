@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -172,4 +173,71 @@ func read(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+// TestSkippedOrFailed: what cannot be fetched is skipped, with words for the table that name no path; what does not build fails.
+func TestSkippedOrFailed(t *testing.T) {
+	broken := errors.New("no network, see " + t.TempDir())
+	fails := func(*kit) error { return broken }
+	works := func(*kit) error { return nil }
+	for _, test := range []struct {
+		name string
+		kind kind
+		want string // what is missing; "": no skip
+	}{
+		{"fetch", kind{fetch: fails, build: works}, "its packages cannot be had"},
+		{"tool", kind{tools: []tool{{probe: []string{"true"}}, {probe: []string{"no-such-tool-of-drivers"}, packages: []string{"no-such-package-of-drivers"}}}}, "no-such-tool-of-drivers cannot be had"},
+		{"build", kind{fetch: works, build: fails}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Setenv("PATH", emptyPath(t))
+			root := t.TempDir()
+			if err := os.MkdirAll(filepath.Join(root, "internal", "drivers", "report"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.MkdirAll(filepath.Join(root, "internal", "drivers", "d"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			_, err := ready(&driver{name: "d", kind: test.kind}, root, t.TempDir())
+			var missing *skipped
+			switch {
+			case err == nil:
+				t.Error("no error")
+			case errors.As(err, &missing) != (test.want != ""):
+				t.Errorf("skipped is wrong: %v", err)
+			case missing != nil && missing.missing != test.want:
+				t.Errorf("%q is missing, want %q", missing.missing, test.want)
+			}
+		})
+	}
+}
+
+// emptyPath is a PATH with nothing but true, so that no test asks for packages.
+func emptyPath(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "true"), []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestBuiltOnce(t *testing.T) {
+	mark, n := filepath.Join(t.TempDir(), "built"), 0
+	step := func() error { n++; return nil }
+	for i, state := range []string{"a", "a", "b", "b", "a"} {
+		if err := once(mark, state, step); err != nil {
+			t.Fatal(err)
+		}
+		if want := []int{1, 1, 2, 2, 3}[i]; n != want {
+			t.Errorf("after state %d (%s): %d steps, want %d", i, state, n, want)
+		}
+	}
+	broken := errors.New("broken")
+	if err := once(mark, "c", func() error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+	if err := once(mark, "c", step); err != nil || n != 4 {
+		t.Errorf("a failed step counts as done: %d steps, %v", n, err)
+	}
 }

@@ -125,9 +125,10 @@ func choose(only string) ([]*driver, error) {
 func runDriver(d *driver, o settings, root, cache string, server *pgtest.Server) ([]row, error) {
 	started := time.Now()
 	k, err := ready(d, root, cache)
-	if errors.Is(err, errSkipped) {
+	var missing *skipped
+	if errors.As(err, &missing) {
 		fmt.Printf("%s: skipped: %v\n", d.name, err)
-		return []row{{driver: d, skipped: strings.Split(err.Error(), "\n")[0]}}, nil
+		return []row{{driver: d, skipped: missing.missing}}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -201,10 +202,10 @@ func perform(k *kit, variant string, o settings, server *pgtest.Server, contende
 // summary prints the closing line, by drivers.
 func summary(rows []row) error {
 	bad := map[string]bool{}
-	var order, skipped []string
+	var order, without []string
 	for _, r := range rows {
 		if r.skipped != "" {
-			skipped = append(skipped, r.driver.name)
+			without = append(without, r.driver.name)
 			continue
 		}
 		if !slices.Contains(order, r.driver.name) {
@@ -214,10 +215,10 @@ func summary(rows []row) error {
 			bad[r.driver.name] = true
 		}
 	}
-	if len(skipped) > 0 {
-		fmt.Println("skipped:", strings.Join(skipped, ", "))
+	if len(without) > 0 {
+		fmt.Println("skipped:", strings.Join(without, ", "))
 	}
-	fmt.Printf("drivers: %d passed, %d failed, %d skipped\n", len(order)-len(bad), len(bad), len(skipped))
+	fmt.Printf("drivers: %d passed, %d failed, %d skipped\n", len(order)-len(bad), len(bad), len(without))
 	if len(bad) > 0 {
 		return fmt.Errorf("%d of %d drivers do not work", len(bad), len(order))
 	}

@@ -12,10 +12,17 @@ import (
 // manifests are the files of a driver's folder that say what is to be fetched.
 var manifests = []string{"requirements.txt", "package.json", "package-lock.json", "Cargo.toml", "Cargo.lock"}
 
-// errSkipped wraps why a driver cannot be had on this machine.
-var errSkipped = errors.New("cannot be had here")
+// skipped is the error of a driver that cannot be had on this machine: what is missing, in words for the table, and why.
+type skipped struct {
+	missing string
+	cause   error
+}
 
-// ready fetches and builds a driver. errSkipped: its packages or its toolchain cannot be had; another error: ours is wrong.
+func (s *skipped) Error() string { return s.missing + ": " + s.cause.Error() }
+
+func (s *skipped) Unwrap() error { return s.cause }
+
+// ready fetches and builds a driver. skipped: its packages or its toolchain cannot be had; another error: ours is wrong.
 func ready(d *driver, root, cache string) (*kit, error) {
 	k := &kit{driver: d, source: filepath.Join(root, "internal", "drivers", d.name)}
 	print, err := fingerprint(k)
@@ -35,7 +42,7 @@ func ready(d *driver, root, cache string) (*kit, error) {
 				return err
 			}
 			if err := d.kind.fetch(k); err != nil {
-				return fmt.Errorf("%w: %w", errSkipped, err)
+				return &skipped{"its packages cannot be had", err}
 			}
 			return nil
 		})
@@ -65,7 +72,7 @@ func ready(d *driver, root, cache string) (*kit, error) {
 func provide(tools []tool) error {
 	for _, t := range tools {
 		if err := t.provide(); err != nil {
-			return fmt.Errorf("%w: %w", errSkipped, err)
+			return &skipped{t.probe[0] + " cannot be had", err}
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -20,11 +21,17 @@ import (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-const overloadGuide = "../../docs/overload.md"
+// A page is a guide, by its path.
+type page string
 
-func guide(t *testing.T) string {
+const (
+	overload page = "../../docs/overload.md"
+	sessions page = "../../docs/sessions.md"
+)
+
+func (p page) text(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(overloadGuide)
+	text, err := os.ReadFile(string(p))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,10 +41,10 @@ func guide(t *testing.T) string {
 var fence = regexp.MustCompile("(?ms)^( *)```([a-z]*)\n(.*?)^ *```$")
 
 // blocks are the guide's blocks in a language, without the indentation of the list they stand in.
-func blocks(t *testing.T, language string) []string {
+func (p page) blocks(t *testing.T, language string) []string {
 	t.Helper()
 	var all []string
-	for _, m := range fence.FindAllStringSubmatch(guide(t), -1) {
+	for _, m := range fence.FindAllStringSubmatch(p.text(t), -1) {
 		if m[2] == language {
 			all = append(all, strings.TrimPrefix(strings.ReplaceAll("\n"+m[3], "\n"+m[1], "\n"), "\n"))
 		}
@@ -49,10 +56,10 @@ func blocks(t *testing.T, language string) []string {
 }
 
 // block is the guide's only block in a language that holds a text.
-func block(t *testing.T, language, text string) string {
+func (p page) block(t *testing.T, language, text string) string {
 	t.Helper()
 	found := ""
-	for _, b := range blocks(t, language) {
+	for _, b := range p.blocks(t, language) {
 		if strings.Contains(b, text) {
 			if found != "" {
 				t.Fatalf("two blocks in %q hold %q", language, text)
@@ -67,9 +74,9 @@ func block(t *testing.T, language, text string) string {
 }
 
 // table is the guide's table whose heading begins with a text, row by row.
-func table(t *testing.T, heading string) [][]string {
+func (p page) table(t *testing.T, heading string) [][]string {
 	t.Helper()
-	_, rest, ok := strings.Cut(guide(t), "\n| "+heading)
+	_, rest, ok := strings.Cut(p.text(t), "\n| "+heading)
 	if !ok {
 		t.Fatalf("the guide has no table %q", heading)
 	}
@@ -160,6 +167,31 @@ func atGate(t *testing.T, s *pgtest.Server, n int) {
 		}
 	}
 }
+
+// replay types what a transcript of psql shows to the pooler, and gives that and what psql has printed, both with figures for
+// what differs from one run to the next.
+func replay(t *testing.T, s *pgtest.Server, p *pooler.Pooler, transcript string) (want, got string) {
+	t.Helper()
+	command, typed, _ := strings.Cut(transcript, "\n")
+	var input strings.Builder
+	for line := range strings.Lines(typed) {
+		if strings.HasSuffix(line, ";\n") {
+			input.WriteString(line)
+		}
+	}
+	command = strings.Replace(strings.TrimPrefix(command, "$ "), "port=6432", fmt.Sprintf("port=%d", p.Port), 1)
+	cmd := exec.Command("sh", "-c", "exec "+command+" 2>&1")
+	cmd.Env = append(os.Environ(), "PATH="+s.Bin+":"+os.Getenv("PATH"))
+	cmd.Stdin = strings.NewReader(input.String())
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	return figures.ReplaceAllString(typed, "N"), figures.ReplaceAllString(string(out), "N")
+}
+
+// figures are what differs from one run to the next.
+var figures = regexp.MustCompile(`\d+ m?s\b|\bclient \d+`)
 
 // answer is what a request got: an error, or nil.
 type answer struct {

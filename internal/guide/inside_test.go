@@ -84,7 +84,7 @@ func counted(t *testing.T, e *engine.Engine) {
 	if i < 0 || m.Routes[i].Events["timed_out"] != 1 || m.Timeouts["pause"] != 1 {
 		t.Fatalf("counted: %+v", m)
 	}
-	for _, row := range table(t, "value | says |") {
+	for _, row := range overload.table(t, "value | says |") {
 		var words []string // those of two rows
 		switch {
 		case strings.Contains(row[0], "events_total"):

@@ -1,10 +1,7 @@
 package guide
 
 import (
-	"fmt"
 	"math"
-	"os"
-	"os/exec"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -21,7 +18,7 @@ func TestSettingsOfTheGuide(t *testing.T) {
 	t.Parallel()
 	var worked []configs.Capacity
 	for _, language := range []string{"toml", "yaml"} {
-		for _, text := range blocks(t, language) {
+		for _, text := range overload.blocks(t, language) {
 			c, o, problems := configs.Load(write(t, "guide."+language, text), nil, nil)
 			for _, p := range problems {
 				t.Errorf("%s in\n%s", p.String(), text)
@@ -44,14 +41,11 @@ func TestSettingsOfTheGuide(t *testing.T) {
 	}
 }
 
-// figures are what differs from one run to the next.
-var figures = regexp.MustCompile(`\d+ ms\b`)
-
 // TestTranscriptOfTheGuide types what the guide shows while eight requests run and four wait.
 func TestTranscriptOfTheGuide(t *testing.T) {
 	s := pgtest.Shared(t)
 	// Nobody's wait may end while the test is at work.
-	p := start(t, s, block(t, "yaml", "53300"), "--capacity.checkout-timeout-ms=600000")
+	p := start(t, s, overload.block(t, "yaml", "53300"), "--capacity.checkout-timeout-ms=600000")
 	open := gate(t, s)
 	const sql = "select count(*) from gate"
 	first := ask(crowd(t, p, 8, "api"), sql)
@@ -61,24 +55,8 @@ func TestTranscriptOfTheGuide(t *testing.T) {
 		t.Error(e)
 	}
 
-	want := block(t, "", "psql -XaAt")
-	command, typed, _ := strings.Cut(want, "\n")
-	var input strings.Builder
-	for line := range strings.Lines(typed) {
-		if strings.HasSuffix(line, ";\n") {
-			input.WriteString(line)
-		}
-	}
-	command = strings.Replace(strings.TrimPrefix(command, "$ "), "port=6432", fmt.Sprintf("port=%d", p.Port), 1)
-	cmd := exec.Command("sh", "-c", "exec "+command+" 2>&1")
-	cmd.Env = append(os.Environ(), "PATH="+s.Bin+":"+os.Getenv("PATH"))
-	cmd.Stdin = strings.NewReader(input.String())
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", command, err, out)
-	}
-	if got := figures.ReplaceAllString(string(out), "N ms"); got != figures.ReplaceAllString(typed, "N ms") {
-		t.Errorf("psql prints\n%s\nthe guide shows\n%s", out, typed)
+	if want, got := replay(t, s, p, overload.block(t, "", "psql -XaAt")); got != want {
+		t.Errorf("psql prints\n%s\nthe guide shows\n%s", got, want)
 	}
 
 	open()
@@ -98,7 +76,7 @@ func TestTranscriptOfTheGuide(t *testing.T) {
 func documented(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for _, row := range table(t, "what happened |") {
+	for _, row := range overload.table(t, "what happened |") {
 		if _, rest, ok := strings.Cut(row[1], "`"); ok {
 			message, _, _ := strings.Cut(rest, "`")
 			all = append(all, message)
@@ -174,7 +152,7 @@ func TestTooManyClientsOfTheGuide(t *testing.T) {
 // application_name to one of the API's belongs to it.
 func TestNamedRuleOfTheGuide(t *testing.T) {
 	s := pgtest.Shared(t)
-	p := start(t, s, block(t, "yaml", "api*"), "--capacity.checkout-timeout-ms=600000")
+	p := start(t, s, overload.block(t, "yaml", "api*"), "--capacity.checkout-timeout-ms=600000")
 	open := gate(t, s)
 	reads, writes := crowd(t, p, 6, "api-1"), crowd(t, p, 7, "another")
 	for _, c := range writes {
@@ -201,7 +179,7 @@ func TestNamedRuleOfTheGuide(t *testing.T) {
 // TestIsolationOfTheGuide: while the bulk route is full and refuses, the interactive one runs.
 func TestIsolationOfTheGuide(t *testing.T) {
 	s := pgtest.Shared(t)
-	p := start(t, s, block(t, "yaml", "interactive"))
+	p := start(t, s, overload.block(t, "yaml", "interactive"))
 	open := gate(t, s)
 	web := login(t, p, "application_name", "web-1")
 	first := ask(crowd(t, p, 12, "etl-1"), "select from gate")
@@ -230,7 +208,7 @@ func TestIsolationOfTheGuide(t *testing.T) {
 func TestQueriesOfTheGuide(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Shared(t)
-	for _, text := range blocks(t, "sql") {
+	for _, text := range overload.blocks(t, "sql") {
 		for _, sql := range strings.Split(strings.TrimSuffix(strings.TrimSpace(text), ";"), ";\n") {
 			rows := s.Exec(t, sql)
 			if len(rows) == 0 {
@@ -262,7 +240,7 @@ func near(t *testing.T, what, cell string, want float64) {
 
 func TestArithmeticOfTheGuide(t *testing.T) {
 	t.Parallel()
-	for _, row := range table(t, "waiters | longest wait") {
+	for _, row := range overload.table(t, "waiters | longest wait") {
 		w := value(t, row[0])
 		near(t, row[0]+" waiters at 1 600/s", row[1], w/1600*1000)
 		near(t, row[0]+" waiters at 200/s", row[2], w/200*1000)
@@ -270,7 +248,7 @@ func TestArithmeticOfTheGuide(t *testing.T) {
 		near(t, row[0]+" waiters' memory with larger requests", row[4], w*largeWaiterBytes/1024)
 	}
 	const total, seconds, places = 4000, 0.006, 8
-	for _, row := range table(t, "share of the clients |") {
+	for _, row := range overload.table(t, "share of the clients |") {
 		share, _, _ := strings.Cut(row[0], " %")
 		percent, err := strconv.ParseFloat(share, 64)
 		if err != nil {

@@ -61,7 +61,7 @@ func TestGoOfTheGuide(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(source), "\n"+block(t, "go", "RetryAfter")) {
+	if !strings.Contains(string(source), "\n"+overload.block(t, "go", "RetryAfter")) {
 		t.Error("the guide's Go is not what is tested here")
 	}
 	p := oneAtATime(t)
@@ -148,7 +148,7 @@ func TestPythonOfTheGuide(t *testing.T) {
 	if out, err := exec.Command("sh", filepath.Join(root, "internal", "scripts", "drivers.sh")).CombinedOutput(); err != nil {
 		t.Fatalf("installing psycopg2: %v\n%s", err, out)
 	}
-	script := write(t, "client.py", block(t, "python", "def retry_after")+client)
+	script := write(t, "client.py", overload.block(t, "python", "def retry_after")+client)
 	cmd := exec.Command("python3", script, oneAtATime(t).DSN("postgres", "postgres"), foreign)
 	cmd.Env = append(os.Environ(), "PYTHONPATH="+filepath.Join(root, ".run", "drivers", "python"))
 	if out, err := cmd.CombinedOutput(); err != nil || string(out) != "ok\n" {

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,10 +13,10 @@ import (
 	"testing"
 )
 
-// expectations gives the string literals of each test function of this package that look like a SQLSTATE.
-func expectations(t *testing.T) map[string]map[string]bool {
+// expectations gives what looks like a SQLSTATE in the string literals of each test function of a package.
+func expectations(t *testing.T, directory string) map[string]map[string]bool {
 	t.Helper()
-	files, err := filepath.Glob("*_test.go")
+	files, err := filepath.Glob(filepath.Join(directory, "*_test.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +34,8 @@ func expectations(t *testing.T) map[string]map[string]bool {
 			codes := map[string]bool{}
 			ast.Inspect(fn, func(n ast.Node) bool {
 				if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
-					if s, err := strconv.Unquote(lit.Value); err == nil && sqlstate.MatchString(s) {
+					s, _ := strconv.Unquote(lit.Value)
+					if s = strings.TrimPrefix(s, "FATAL "); sqlstate.MatchString(s) {
 						codes[s] = true
 					}
 				}
@@ -46,16 +48,20 @@ func expectations(t *testing.T) map[string]map[string]bool {
 }
 
 // sqlstate matches the classes that occur.
-var sqlstate = regexp.MustCompile(`^(08|0A|22|25|28|3D|42|53|57)[0-9A-Z]{3}$`)
+var sqlstate = regexp.MustCompile(`^(08|0A|22|25|28|3D|42|53|54|57)[0-9A-Z]{3}$`)
 
-// TestErrorsDocument: each row of docs/errors.md names a test that expects its SQLSTATEs, and each SQLSTATE that a test
-// expects stands in a row.
+// TestErrorsDocument: each row of docs/errors.md names a test that expects its SQLSTATEs, and each SQLSTATE that a test of
+// this package expects stands in a row.
 func TestErrorsDocument(t *testing.T) {
 	text, err := os.ReadFile("../docs/errors.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	tests := expectations(t)
+	tests := expectations(t, ".")
+	whole := maps.Clone(tests) // with those of the whole process
+	for _, directory := range []string{"../internal/e2e", "../internal/guide"} {
+		maps.Copy(whole, expectations(t, directory))
+	}
 	documented := map[string]bool{}
 	rows := 0
 	for line := range strings.Lines(string(text)) {
@@ -65,7 +71,7 @@ func TestErrorsDocument(t *testing.T) {
 		}
 		rows++
 		name := strings.Trim(strings.TrimSpace(cells[4]), "`")
-		codes, ok := tests[name]
+		codes, ok := whole[name]
 		if !ok {
 			t.Errorf("no test %q: %s", name, line)
 		}

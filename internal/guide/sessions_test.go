@@ -169,6 +169,22 @@ func TestStatementsFullOfSessions(t *testing.T) {
 	t.Error("1.2 MB of statements were kept")
 }
 
+// TestSettingRefusedLater: a role that a client has set, and that has been dropped since.
+func TestSettingRefusedLater(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Shared(t)
+	s.Exec(t, "drop role if exists refused_later; create role refused_later")
+	_, address := startInside(t, "--capacity.pool-max-size=1")
+	c := pgwire.Login(t, "tcp", address, "user", "postgres", "database", "postgres")
+	must(t, c, "set role refused_later")
+	s.Exec(t, "drop role refused_later")
+	must(t, pgwire.Login(t, "tcp", address, "user", "postgres", "database", "postgres"), "select 1")
+	_, err := c.Exec("select 1")
+	if e := refusal(t, answer{err: err}); e.Code() != "22023" || e.Fields['V'] != "FATAL" || e.Fields['M'] != `role "refused_later" does not exist` {
+		t.Errorf("got %v", e)
+	}
+}
+
 // TestCleaningOfSessions: what is sent between two clients, by reset_query.
 func TestCleaningOfSessions(t *testing.T) {
 	t.Parallel()

@@ -72,5 +72,6 @@ func (s *server) tellReset(c *client) (busy bool) {
 	}
 	s.w.answer = c.appendTold(s.w.answer[:0], protocol.StatusIdle)
 	c.send(s.w.answer)
+	c.w.later(c) // what it has sent since was held
 	return false
 }

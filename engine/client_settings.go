@@ -43,7 +43,7 @@ func (c *client) sets(n uint64, flags sqllex.Flags, sql []byte) {
 // LISTEN must hold before more is answered, or a statement is used for the first
 // time, and that may have to be done again.
 func (c *client) mustWait() bool {
-	return c.follow != nil || c.retry.first && c.retry.number != 0 || c.settings.Waits(c.first)
+	return c.told != nil || c.follow != nil || c.retry.first && c.retry.number != 0 || c.settings.Waits(c.first)
 }
 
 // settingsReady: a ReadyForQuery has come; last tells that no other is owed.

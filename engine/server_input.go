@@ -183,10 +183,11 @@ func (s *server) answered(typ byte, body []byte, a *protocol.Answer) (forward, o
 			c.pinsAnswered(typ, body)
 		}
 	}
+	last := s.tracker.Owed() == 0 // before something of ours is added
 	if a.Ready {
 		s.endCycle(a)
 		if c != nil {
-			s.settingsReady(c, a.Status, s.tracker.Owed() == 0)
+			s.settingsReady(c, a.Status, last)
 		}
 	}
 	if c == nil {
@@ -199,10 +200,10 @@ func (s *server) answered(typ byte, body []byte, a *protocol.Answer) (forward, o
 	if c.told != nil && typ == protocol.BackendParameterStatus {
 		return false, true
 	}
-	if a.Ready && !a.Swallow && s.tracker.Owed() == 0 && s.holdsReady(c, a.Status) {
+	if a.Ready && !a.Swallow && last && s.holdsReady(c, a.Status) {
 		return false, true
 	}
-	if a.Ready && !a.Swallow && c.listensReady(a.Status, s.tracker.Owed() == 0) {
+	if a.Ready && !a.Swallow && c.listensReady(a.Status, last) {
 		return false, true
 	}
 	if a.Resume {

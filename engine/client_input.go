@@ -22,11 +22,11 @@ type disposition uint8
 const (
 	take      disposition = iota // forward it
 	takeFlush                    // forward it, then a Flush of ours
+	sent                         // it has been put, in another form
+	sentFlush                    // so it has, and a Flush of ours is to follow
 	drop                         // it has been answered, or needs no answer
 	stop                         // not now: it stays held
 	leave                        // it is a Terminate: what came before it goes out, then the client leaves
-	sent                         // it has been put, in another form
-	sentFlush                    // so it has, and a Flush of ours is to follow
 	exclude                      // statement mode excludes it: as leave, with c.w.refusal
 	gone                         // the client was closed; nothing before it was taken
 )
@@ -83,60 +83,67 @@ func (c *client) walk(p []byte) int {
 			c.large = make([]byte, 0, size)
 			continue
 		}
-		if n < size && (size <= protocol.SmallMessage || c.state == clientIdle && n < protocol.SmallMessage ||
-			typ == protocol.FrontendParse && c.keeps(size)) {
-			break // a request asks for admission when so much is here, whatever the network has cut
+		if n < size && c.awaitsWhole(typ, size, n) {
+			break
 		}
 		c.w.ahead, c.w.run = p[i+n:], p[run:i]
 		d := c.dispose(typ, p[i:i+n], size)
 		if c.w.run == nil { // it has been put, and something behind it
 			run = i
 		}
-		switch d {
-		case take:
-			i += n
-			c.rest, c.restDrop = int64(size-n), false
-		case sent, sentFlush:
-			i += n
-			run = i
-			c.rest, c.restDrop = int64(size-n), false
-			if d == sentFlush && c.rest > 0 {
-				c.flushDue = true
-			} else if d == sentFlush {
-				c.forward(flushMessage)
-			}
-		case takeFlush:
-			i += n
-			c.rest, c.restDrop = int64(size-n), false
-			if c.rest > 0 {
-				c.flushDue = true
-			} else {
-				c.forward(p[run:i])
-				run = i
-				c.forward(flushMessage)
-			}
-		case drop:
-			c.forward(p[run:i])
-			i += n
-			run = i
-			c.rest, c.restDrop = int64(size-n), true
-		case stop:
-			c.forward(p[run:i])
-			return i
-		case leave:
-			c.forward(p[run:i]) // the server's tracker has counted it
-			c.close(reasonClientTerminate)
-			return i
-		case exclude:
-			c.forward(p[run:i])
-			c.fatal(reasonStatementMode, c.w.refusal)
-			return i
-		case gone:
+		if d >= stop {
+			c.endWalk(d, p[run:i])
 			return i
 		}
+		i, run = c.passed(d, p, i, run, n, size)
 	}
 	c.forward(p[run:i])
 	return i
+}
+
+// awaitsWhole tells whether a message of which n bytes are here is to be looked at
+// when more of it is: a request asks for admission when so much is here, whatever
+// the network has cut.
+func (c *client) awaitsWhole(typ byte, size, n int) bool {
+	return size <= protocol.SmallMessage || c.state == clientIdle && n < protocol.SmallMessage ||
+		typ == protocol.FrontendParse && c.keeps(size)
+}
+
+// passed moves over a message that has been dealt with in way d: its first n bytes
+// lie at p[i], what is before it from run on is still to be forwarded.
+func (c *client) passed(d disposition, p []byte, i, run, n, size int) (int, int) {
+	c.rest, c.restDrop = int64(size-n), d == drop
+	flush := d == takeFlush || d == sentFlush
+	switch {
+	case d == drop:
+		c.forward(p[run:i])
+	case d == take, d == takeFlush && c.rest > 0:
+		c.flushDue = c.flushDue || flush
+		return i + n, run
+	case d == takeFlush:
+		c.forward(p[run : i+n])
+	}
+	if flush && c.rest > 0 {
+		c.flushDue = true
+	} else if flush {
+		c.forward(flushMessage)
+	}
+	return i + n, i + n
+}
+
+// endWalk ends a walk at a message that is not dealt with now; run is what is before
+// it.
+func (c *client) endWalk(d disposition, run []byte) {
+	if d == gone {
+		return
+	}
+	c.forward(run) // the server's tracker has counted it
+	switch d {
+	case leave:
+		c.close(reasonClientTerminate)
+	case exclude:
+		c.fatal(reasonStatementMode, c.w.refusal)
+	}
 }
 
 // passRest moves over n bytes of the large message in transit.

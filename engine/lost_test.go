@@ -65,7 +65,7 @@ func TestBackendKilledElsewhere(t *testing.T) {
 		{"running in a block", "postgres", "begin", "select pg_sleep(60)"},
 		{"failed block", "postgres", "begin; select 1/0", ""},
 		{"pinned", "postgres", "create temp table lost_pin (a int)", ""},
-		{"pinned, running", "postgres", "set work_mem = '1MB'", "select pg_sleep(60)"},
+		{"pinned, running", "postgres", "select pg_advisory_lock(99)", "select pg_sleep(60)"},
 		{"session mode", "session", "select 1", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -48,19 +48,12 @@ func TestPins(t *testing.T) {
 	pg.Exec(t, "drop role if exists pin_role; create role pin_role")
 	e, address := start(t, pg, "--capacity.pool-max-size=1")
 	for name, messages := range map[string][][]byte{
-		"SET":                  {pgwire.Query("set work_mem = '10MB'")},
-		"SET, extended":        {pgwire.Parse("", "set work_mem = '10MB'"), pgwire.Bind("", ""), pgwire.Execute("", 0), pgwire.Sync()},
-		"SET ROLE":             {pgwire.Query("set role pin_role")},
-		"set_config":           {pgwire.Query("select pg_catalog.set_config('work_mem', '10MB', false)")},
-		"LISTEN":               {pgwire.Query("listen a_channel")},
-		"PREPARE":              {pgwire.Query("prepare p as select 1")},
-		"WITH HOLD":            {pgwire.Query("begin; declare c cursor with hold for select 1; commit")},
-		"temp table":           {pgwire.Query("create temp table x (a int)")},
-		"select into temp":     {pgwire.Query("select 1 as a into temp y")},
-		"advisory lock":        {pgwire.Query("select pg_advisory_lock(77)")},
-		"in a later statement": {pgwire.Query("select 1; select 2; set work_mem = '10MB'")},
-		"large statement":      {pgwire.Query("set work_mem = '10MB'; select '" + strings.Repeat("x", 60000) + "'")},
-		"lock and role":        {pgwire.Query("select pg_advisory_lock(1); set role pin_role")},
+		"PREPARE":          {pgwire.Query("prepare p as select 1")},
+		"WITH HOLD":        {pgwire.Query("begin; declare c cursor with hold for select 1; commit")},
+		"temp table":       {pgwire.Query("create temp table x (a int)")},
+		"select into temp": {pgwire.Query("select 1 as a into temp y")},
+		"advisory lock":    {pgwire.Query("select pg_advisory_lock(77)")},
+		"lock and role":    {pgwire.Query("select pg_advisory_lock(1); set role pin_role")},
 	} {
 		before := pinsOfAll(e)
 		c, other := login(t, address), login(t, address)
@@ -183,7 +176,7 @@ func TestStatementMode(t *testing.T) {
 	e, address := start(t, pgtest.Shared(t), "--server.pool-mode=statement", "--capacity.pool-max-size=1")
 	c := login(t, address)
 	for _, sql := range []string{
-		"begin", "start transaction", "select 1; begin", "set work_mem = '1MB'", "listen x", "prepare p as select 1",
+		"begin", "start transaction", "select 1; begin", "prepare p as select 1",
 		"create temp table x (a int)", "select pg_advisory_lock(1)",
 	} {
 		_, err := c.Exec(sql)
@@ -191,7 +184,7 @@ func TestStatementMode(t *testing.T) {
 		usable(t, c)
 	}
 	send(t, c, pgwire.Parse("named", "select 1"), pgwire.Bind("", "named"), pgwire.Execute("", 0), pgwire.Sync())
-	if got := types(t, c, 1); got != "EZI" {
+	if got := types(t, c, 1); got != "12DCZI" {
 		t.Errorf("a named statement: %s", got)
 	}
 	send(t, c, pgwire.Parse("", "select pg_backend_pid()"), pgwire.Bind("", ""), pgwire.Execute("", 0),

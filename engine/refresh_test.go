@@ -16,7 +16,7 @@ func TestSettingsReachKeptBackends(t *testing.T) {
 			pg := pgtest.Shared(t)
 			e, address := startYAML(t, databases(pg), "--server.pool-mode="+mode)
 			c, g := login(t, address), shut(t, pg, 1)
-			exec(t, c, "listen nothing")
+			exec(t, c, "create temp table kept (a int)")
 			if busy {
 				send(t, c, pgwire.Query(g.query(0)))
 				g.running(t, 0)

@@ -30,7 +30,6 @@ func TestRefusalAtAnyMessage(t *testing.T) {
 		"Describe of a statement":  {pgwire.Describe('S', "")},
 		"Describe of a portal":     {pgwire.Describe('P', "")},
 		"Execute":                  {pgwire.Execute("", 0)},
-		"Close of a statement":     {pgwire.Close('S', "none")},
 		"Close of a portal":        {pgwire.Close('P', "none")},
 		"Flush before Parse":       {pgwire.Flush(), pgwire.Parse("", "select 1")},
 		"stray copy before Bind":   {pgwire.CopyData([]byte("x")), pgwire.CopyDone(), pgwire.Bind("", "")},
@@ -239,7 +238,8 @@ func TestRefusalOfWaitingLargeMessage(t *testing.T) {
 	text := "select '" + strings.Repeat("x", 300_000) + "'"
 	for _, extended := range []bool{false, true} {
 		message, want := pgwire.Query(text), "EZI"
-		if extended {
+		if extended { // larger than what is kept: a smaller one asks for admission when it is whole
+			text := "select '" + strings.Repeat("x", 1_100_000) + "'"
 			message, want = slices.Concat(pgwire.Parse("", text), pgwire.Bind("", ""), pgwire.Execute("", 0)), "E"
 		}
 		send(t, c, message[:40_000])

@@ -365,7 +365,7 @@ func cleanUp(sql string) (answer []byte, ok bool) {
 		case "UNLISTEN *":
 			answer = append(answer, Complete("UNLISTEN")...)
 		case "SELECT pg_catalog.pg_advisory_unlock_all()":
-			answer = append(append(answer, DataRow("")...), Complete("SELECT 1")...)
+			answer = append(append(answer, Row("")...), Complete("SELECT 1")...)
 		case "DISCARD TEMP", "DEALLOCATE ALL":
 			answer = append(answer, Complete(statement)...)
 		default:

@@ -125,6 +125,12 @@ func (s *stage) act(c *pgwire.Conn, stop int, at func() (goOn bool)) (got []byte
 	return got, nil
 }
 
+// wanted is what the client of this name is to get: a RESET takes it back to that name, the recorded client to none.
+func (s *stage) wanted(application string) []byte {
+	status := func(value string) []byte { return pgwire.Raw('S', []byte("application_name\x00"+value+"\x00")) }
+	return bytes.ReplaceAll(s.want, status(""), status(application))
+}
+
 // whole plays the dialogue to its end, the client's bytes cut at one place and the server's at another.
 func (s *stage) whole(clientCut, serverCut int) error {
 	c, err := s.enter("whole")
@@ -144,8 +150,8 @@ func (s *stage) whole(clientCut, serverCut int) error {
 		return fmt.Errorf("%w; got %q", err, got)
 	case taken != nil:
 		return taken
-	case !bytes.Equal(got, s.want):
-		return fmt.Errorf("the client got\n%q, want\n%q", got, s.want)
+	case !bytes.Equal(got, s.wanted("whole")):
+		return fmt.Errorf("the client got\n%q, want\n%q", got, s.wanted("whole"))
 	case s.replay.Rest() != nil:
 		return fmt.Errorf("the server was not sent %.100q", s.replay.Rest())
 	case s.mock.Logins() != 1 || s.mock.Cancels() > 0:

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 const module = "pgkinetic"
@@ -271,9 +272,33 @@ func TestNoUnfinishedWorkAndNoPrivatePaths(t *testing.T) {
 	}
 }
 
+// anchors are those of the headings of a page.
+func anchors(text string) map[string]bool {
+	all := map[string]bool{}
+	for line := range strings.Lines(text) {
+		if heading := strings.TrimLeft(line, "#"); heading != line && strings.HasPrefix(heading, " ") {
+			all[anchor(strings.TrimSpace(heading))] = true
+		}
+	}
+	return all
+}
+
+// anchor is what a heading is called in a link.
+func anchor(heading string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == ' ':
+			return '-'
+		case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, heading)
+}
+
 func TestLocalLinksInDocuments(t *testing.T) {
 	root, paths := tracked(t)
-	link := regexp.MustCompile(`\]\(([^)#]+)[^)]*\)`)
+	link := regexp.MustCompile(`\]\(([^)#]*)#?([^)]*)\)`)
 	for _, path := range paths {
 		if !strings.HasSuffix(path, ".md") {
 			continue
@@ -283,12 +308,43 @@ func TestLocalLinksInDocuments(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
-			if strings.Contains(m[1], "://") || strings.HasPrefix(m[1], "mailto:") {
+			target := filepath.Join(root, path)
+			switch {
+			case strings.Contains(m[1], "://"), strings.HasPrefix(m[1], "mailto:"):
 				continue
+			case m[1] != "":
+				target = filepath.Join(root, filepath.Dir(path), m[1])
 			}
-			if _, err := os.Stat(filepath.Join(root, filepath.Dir(path), m[1])); err != nil {
+			if _, err := os.Stat(target); err != nil {
 				t.Errorf("%s: link to %s leads nowhere", path, m[1])
+			} else if m[2] != "" {
+				if page, _ := os.ReadFile(target); !anchors(string(page))[m[2]] {
+					t.Errorf("%s: %s has no heading for #%s", path, target, m[2])
+				}
 			}
+		}
+	}
+}
+
+// TestFilesInArchitecture: the source files that docs/architecture.md names exist, and so do the packages of its table.
+func TestFilesInArchitecture(t *testing.T) {
+	root, _ := tracked(t)
+	text, err := os.ReadFile(filepath.Join(root, "docs/architecture.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`([a-z_*]+\\.go)`").FindAllStringSubmatch(string(text), -1)
+	if len(named) < 10 {
+		t.Errorf("only %d files are named", len(named))
+	}
+	for _, m := range named {
+		if found, err := filepath.Glob(filepath.Join(root, "engine", m[1])); err != nil || len(found) == 0 {
+			t.Errorf("there is no engine/%s", m[1])
+		}
+	}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z/-]+)` \\| ").FindAllStringSubmatch(string(text), -1) {
+		if s, err := os.Stat(filepath.Join(root, m[1])); err != nil || !s.IsDir() {
+			t.Errorf("there is no package %s", m[1])
 		}
 	}
 }

@@ -24,7 +24,7 @@ func flatPooler(t *testing.T) *pooler.Pooler {
 const (
 	settled = 10_000  // rounds after which the runtime touches no further pages
 	breath  = 1 << 20 // resident memory varies by less
-	warming = 2 << 20 // what it grows by before it has settled
+	warming = 3 << 20 // what it grows by before it has settled
 )
 
 // flat lets one client make rounds and wants the pooler's memory to be after all of them what it was after a tenth. With

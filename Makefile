@@ -10,6 +10,8 @@ VERSION  = $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 
 FUZZEXECS ?= 200000
 SOAK      ?= 3m
+MANY      ?= 100000
+SEED      ?= $(shell date +%s)
 ROUNDS    ?= 5
 ONLY      ?=
 
@@ -55,11 +57,13 @@ sim-mutants:
 	@$(TOOLS) go
 	go test -tags sim -timeout 30m -run Mutants ./admission -args -mutants
 
-# The end-to-end tests with minutes instead of seconds for each of their storms.
+# The end-to-end tests with minutes instead of seconds for each of their storms (SEED is that of the tenants), and with MANY
+# distinct statements and rounds in those of flat memory, which the race detector would falsify.
 soak: python
 	@$(TOOLS) go cc
 	@$(POSTGRES) >/dev/null
-	go test -race -count 1 -timeout 120m -v -run 'Storm|Soak' ./internal/e2e -args -soak $(SOAK)
+	go test -race -count 1 -timeout 120m -v -run 'Storm|Soak' ./internal/e2e -args -soak $(SOAK) -canary-seed $(SEED)
+	go test -count 1 -timeout 60m -v -run 'PS14|PS28' ./internal/e2e -args -many $(MANY)
 
 fuzz-smoke:
 	@$(TOOLS) go

@@ -27,6 +27,7 @@ type Capacity struct {
 	MaxBackendBufferBytes    int    `koanf:"max_backend_buffer_bytes"`
 	OverloadErrorCode        string `koanf:"overload_error_code"` // five of 0-9 A-Z
 	ResetQuery               string `koanf:"reset_query"`         // ResetSmart, ResetDiscard, or SQL
+	ResetCheck               bool   `koanf:"reset_check"`
 }
 
 // MaxPinnedHalf as max_pinned means half of the pool.
@@ -66,6 +67,7 @@ type Limits struct {
 	MaxBackendBufferBytes    *int    `koanf:"max_backend_buffer_bytes"`
 	OverloadErrorCode        *string `koanf:"overload_error_code"`
 	ResetQuery               *string `koanf:"reset_query"`
+	ResetCheck               *bool   `koanf:"reset_check"`
 }
 
 // RouteLimits is the part of Capacity that a route rule may override. A nil field was not set there. The field names are
@@ -126,6 +128,7 @@ func (l *Limits) apply(c *Capacity) {
 	override(&c.MaxBackendBufferBytes, l.MaxBackendBufferBytes)
 	override(&c.OverloadErrorCode, l.OverloadErrorCode)
 	override(&c.ResetQuery, l.ResetQuery)
+	override(&c.ResetCheck, l.ResetCheck)
 }
 
 // apply writes every limit that is set over the one below it.

@@ -109,6 +109,9 @@ func TestEffectiveTakesTheMostSpecific(t *testing.T) {
 				return false
 			case field.Type().Elem().Kind() == reflect.String:
 				field.Set(reflect.ValueOf(&text))
+			case field.Type().Elem().Kind() == reflect.Bool: // the user's is the other one
+				on := number == 7
+				field.Set(reflect.ValueOf(&on))
 			default:
 				field.Set(reflect.ValueOf(&number))
 			}
@@ -124,6 +127,9 @@ func TestEffectiveTakesTheMostSpecific(t *testing.T) {
 		want := []any{base, 7, 9, 9, 7}
 		if _, text := base.(string); text {
 			want = []any{base, "D", "U", "U", "D"}
+		}
+		if _, flag := base.(bool); flag {
+			want = []any{base, true, false, false, true}
 		}
 		if name == "MaxBackends" { // caps of their own beside the host's
 			want = []any{base, base, base, base, base}

@@ -111,4 +111,8 @@ var capacityOptions = []Option{
 		Section: sectionCapacity, Key: "reset_query", Kind: KindString, Default: ResetSmart, MaxLen: maxSQL, Scope: pooledScopes, check: checkNotEmpty,
 		Doc: "How a backend is cleaned for the next client. `smart`: DISCARD ALL after a client that left state behind; `discard`: DISCARD ALL after every client; anything else: this SQL after every client",
 	},
+	{
+		Section: sectionCapacity, Key: "reset_check", Kind: KindBool, Default: false, Scope: pooledScopes,
+		Doc: "Ask the backend after each request that may have called a function what was left behind that no text shows (locks, temporary tables, cursors, settings), and undo it. One query more",
+	},
 }

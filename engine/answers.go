@@ -49,7 +49,7 @@ func (c *client) answerHere(n uint64, a localAnswer) disposition {
 	c.sentOne()
 	c.w.stats.prepared[preparedLocal].inc()
 	if c.srv.tracker.Done() < n {
-		k := &c.later
+		k := &c.srv.later
 		if k.n == 0 {
 			k.first, k.list = 0, k.list[:0]
 		}
@@ -81,7 +81,7 @@ func (c *client) putDue() {
 
 // settleLater moves what is complete from later to due.
 func (c *client) settleLater(t *protocol.Tracker) {
-	k := &c.later
+	k := &c.srv.later
 	for k.n > 0 && k.list[k.first].number <= t.Done() {
 		if e := k.list[k.first]; t.Outcome(e.number) == protocol.Executed {
 			c.owe(e.answer)

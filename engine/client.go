@@ -88,9 +88,6 @@ type client struct {
 	first    *session.Profile  // as it was at login
 	settings *session.Settings // what it has SET and is not a part of prof yet; nil: nothing
 	follow   *listenFollow
-	told     []string // the parameters as it knows them, while a RESET is under way
-	pinAt    uint64   // number of the last message that may have pinned
-	ends     ending
 	doubts   uint64         // how many texts it has sent that change settings
 	prep     *prepared      // nil before its first Parse
 	judge    *session.Judge // only until logged in
@@ -101,38 +98,35 @@ type client struct {
 	choices    []choice       // by class, of the present generation
 	generation uint32         // of the settings that choices were made under
 
-	rest           int64 // bytes of a large message that are still to come
-	since          int64 // when the present state or the present silence began
-	drainAt        int64 // start of the present client_write_timeout_ms window; 0: no output pending
-	drained        int64 // bytes taken by the client in that window
-	id             uint64
-	loginFault     error // what the probes of the login ran into
-	secret         cancelSecret
-	marks          protocol.CopyMarks
-	later          laterAnswers
-	retry          retry
-	due            dueAnswers
-	index          int32 // in worker.all
-	slot           uint16
-	gen            uint8
-	state          clientState
-	pins           pinSet
-	reason         closeReason
-	inTodo         bool
-	held           bool // consume stopped at a complete message that may not go on yet
-	wantRead       bool // the socket may hold bytes that we chose not to read
-	restDrop       bool // the rest of the large message is dropped, not forwarded
-	flushDue       bool // a Flush of ours follows the large message
-	dropParameters bool // the next ParameterDescription has been told already
-	recheck        bool // a pin may have ended: PostgreSQL is asked when the request is answered
-	localSet       bool // a SET LOCAL may hold
-	unbound        bool // an unnamed Parse of this group has not been bound yet
-	strange        bool // the backend's unnamed statement may be another client's
-	memWait        bool // in worker.paused
-	counted        bool // in Engine.unauthenticated
-	hasSlot        bool
-	minor          uint8
-	asked          uint8 // encryption requests seen, a bit each
+	rest       int64 // bytes of a large message that are still to come
+	since      int64 // when the present state or the present silence began
+	drainAt    int64 // start of the present client_write_timeout_ms window; 0: no output pending
+	drained    int64 // bytes taken by the client in that window
+	id         uint64
+	loginFault error // what the probes of the login ran into
+	secret     cancelSecret
+	marks      protocol.CopyMarks
+	due        dueAnswers
+	index      int32 // in worker.all
+	slot       uint16
+	gen        uint8
+	state      clientState
+	pins       pinSet
+	reason     closeReason
+	inTodo     bool
+	held       bool // consume stopped at a complete message that may not go on yet
+	wantRead   bool // the socket may hold bytes that we chose not to read
+	restDrop   bool // the rest of the large message is dropped, not forwarded
+	flushDue   bool // a Flush of ours follows the large message
+	recheck    bool // a pin may have ended: PostgreSQL is asked when the request is answered
+	localSet   bool // a SET LOCAL may hold
+	unbound    bool // an unnamed Parse of this group has not been bound yet
+	strange    bool // the backend's unnamed statement may be another client's
+	memWait    bool // in worker.paused
+	counted    bool // in Engine.unauthenticated
+	hasSlot    bool
+	minor      uint8
+	asked      uint8 // encryption requests seen, a bit each
 }
 
 // setState is the single place where a client's state changes.

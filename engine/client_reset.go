@@ -12,19 +12,19 @@ import "pgkinetic/protocol"
 
 // resetting notes that a RESET of c's has been sent.
 func (c *client) resetting() {
-	if c.told == nil && c.settings.Waits(c.first) {
+	if c.srv.told == nil && c.settings.Waits(c.first) {
 		p := c.srv.params
-		c.told = make([]string, p.Len())
-		for i := range c.told {
+		c.srv.told = make([]string, p.Len())
+		for i := range c.srv.told {
 			name, value, base := p.At(i)
-			c.told[i] = string(value)
+			c.srv.told[i] = string(value)
 			if !c.srv.applied.Pending() {
 				continue
 			}
 			if own, ok := c.prof.Get(name); ok { // the server is yet to report what it was given
-				c.told[i] = own
+				c.srv.told[i] = own
 			} else if p.SettableAt(i) {
-				c.told[i] = string(base)
+				c.srv.told[i] = string(base)
 			}
 		}
 	}
@@ -33,7 +33,7 @@ func (c *client) resetting() {
 // holdsReady takes the ReadyForQuery behind a RESET. true: it is not for the client
 // as it is.
 func (s *server) holdsReady(c *client, status byte) bool {
-	if c.told == nil {
+	if c.srv.told == nil {
 		return false
 	}
 	if status != protocol.StatusIdle && s.question != askRestore {
@@ -49,11 +49,11 @@ func (c *client) appendTold(dst []byte, status byte) []byte {
 	p := c.srv.params
 	for i := range p.Len() {
 		name, value, _ := p.At(i)
-		if i >= len(c.told) || c.told[i] != string(value) {
+		if i >= len(c.srv.told) || c.srv.told[i] != string(value) {
 			dst = protocol.AppendParameterStatus(dst, name, string(value))
 		}
 	}
-	c.told = nil
+	c.srv.told = nil
 	if c.listening() {
 		return dst
 	}
@@ -62,7 +62,7 @@ func (c *client) appendTold(dst []byte, status byte) []byte {
 
 // tellReset ends a RESET outside a block: the client's own values hold.
 func (s *server) tellReset(c *client) (busy bool) {
-	if c.told == nil {
+	if c.srv.told == nil {
 		return false
 	}
 	s.apply(c.prof)

@@ -22,6 +22,7 @@ const (
 	askNothing  question = iota
 	askSettings          // reads the client's settings back
 	askRestore           // gives the client its startup values back within a block
+	askLeft              // what the client has left that nothing shows
 	askPins              // whether the causes of its pins are still there
 )
 
@@ -43,7 +44,7 @@ func (c *client) sets(n uint64, flags sqllex.Flags, sql []byte) {
 // LISTEN must hold before more is answered, or a statement is used for the first
 // time, and that may have to be done again.
 func (c *client) mustWait() bool {
-	return c.told != nil || c.follow != nil || c.retry.first && c.retry.number != 0 || c.settings.Waits(c.first)
+	return c.srv.told != nil || c.follow != nil || c.srv.again.first && c.srv.again.number != 0 || c.settings.Waits(c.first)
 }
 
 // settingsReady: a ReadyForQuery has come; last tells that no other is owed.

@@ -6,6 +6,8 @@ package engine
 // direction; what undoes a pin counts when the server has answered that it did.
 
 import (
+	"bytes"
+
 	"pgkinetic/engine/session"
 	"pgkinetic/protocol"
 	"pgkinetic/protocol/sqllex"
@@ -57,7 +59,7 @@ func (c *client) passExecute(m []byte, l *look) disposition {
 // readyText prepares for a text that is to be executed next. d is take if it may
 // be.
 func (c *client) readyText(typ byte, flags sqllex.Flags, sql []byte) (d disposition) {
-	if p := pinsOf(flags); !c.mayPin(p) {
+	if p := pinsOfText(flags, sql); !c.mayPin(p) {
 		return c.failInPlace(typ, c.pinRefused(p))
 	}
 	if flags&(sqllex.Prepare|sqllex.Execute|sqllex.Deallocate) == 0 || !c.virtual() {
@@ -113,11 +115,14 @@ func (c *client) exposeDeallocated(name []byte, extended bool) disposition {
 // executed notes that a text with these flags is executed by message n.
 func (c *client) executed(n uint64, r sqllex.Result, sql []byte) {
 	flags := r.Flags
-	if flags&pinFlags != 0 {
-		c.pin(pinsOf(flags))
-		c.pinAt = n
+	if p := pinsOfText(flags, sql); p != 0 {
+		c.pin(p)
+		c.srv.pinAt = n
 	}
 	c.mayEndPins(flags, r.Class)
+	if c.limits.ResetCheck && bytes.IndexByte(sql, '(') >= 0 {
+		c.srv.unseen = true
+	}
 	if flags == 0 {
 		return
 	}
@@ -160,6 +165,7 @@ func (c *client) executedUnseen(flags sqllex.Flags) {
 	s := c.srv
 	n := s.tracker.Sent()
 	c.pin(pinsOf(flags))
+	s.unseen = s.unseen || c.limits.ResetCheck
 	c.mayEndPins(flags, sqllex.ClassMaintenance)
 	if flags&sqllex.Load != 0 {
 		s.left |= leftLibrary
@@ -202,14 +208,14 @@ func (c *client) execute(n uint64, op *sqllex.Op, sql []byte) {
 		if c.prep != nil {
 			c.prep.raw = nil
 		}
-		c.ends = ending{n, pinSQLPrepare | pinLargeParse}
+		c.srv.ends = ending{n, pinSQLPrepare | pinLargeParse}
 		if op.Kind == sqllex.OpDiscardAll {
-			c.ends.pins = pinReason
+			c.srv.ends.pins = pinReason
 		}
 	case sqllex.OpAdvisoryUnlockAll:
-		c.ends = ending{n, pinAdvisoryLock}
+		c.srv.ends = ending{n, pinAdvisoryLock}
 	case sqllex.OpCloseAll:
-		c.ends = ending{n, pinHoldCursor}
+		c.srv.ends = ending{n, pinHoldCursor}
 	}
 }
 
@@ -226,7 +232,7 @@ func (s *server) settleStatements(c *client) {
 	if c.prep != nil {
 		c.prep.catalog.Settle(t)
 	}
-	if c.later.n > 0 {
+	if c.srv.later.n > 0 {
 		c.settleLater(t)
 	}
 	if c.follow != nil {
@@ -250,11 +256,11 @@ func (s *server) stepped(c *client, n uint64, typ byte, body []byte) {
 	if c.follow != nil {
 		c.follow.step(n, tag)
 	}
-	if c.ends.number == n { // the last statement that ends pins, or one before it
-		if c.pinAt < n {
-			c.unpin(c.ends.pins)
+	if c.srv.ends.number == n { // the last statement that ends pins, or one before it
+		if c.srv.pinAt < n {
+			c.unpin(c.srv.ends.pins)
 		}
-		c.ends = ending{}
+		c.srv.ends = ending{}
 	}
 	if string(tag) == "DISCARD ALL" && s.tracker.Sent() <= n+1 { // nothing of consequence behind it
 		s.left &= leftLibrary

@@ -75,8 +75,9 @@ func (s *server) unlink() *client {
 	s.push()
 	c := s.client
 	c.catalog().Lost()
-	c.later, c.follow, c.told, c.ends = laterAnswers{}, nil, nil, ending{}
-	if c.retry.bytes != nil {
+	c.follow = nil
+	s.later, s.told, s.ends, s.pinAt, s.dropParameters = laterAnswers{}, nil, ending{}, 0, false
+	if s.again.bytes != nil {
 		c.disarm()
 	}
 	s.torn = c.rest > 0 && !c.restDrop

@@ -19,6 +19,7 @@ package engine
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -79,6 +80,21 @@ func pinsOf(f sqllex.Flags) (p pinSet) {
 	}
 	return p
 }
+
+// pinsOfText is pinsOf for a text that is there as a whole: one temporary table that
+// is dropped when its transaction ends does not outlive it.
+func pinsOfText(f sqllex.Flags, sql []byte) pinSet {
+	p := pinsOf(f)
+	if p&pinTempTable != 0 && onCommitDrop.Match(sql) && len(tempObject.FindAllIndex(sql, 2)) == 1 {
+		p &^= pinTempTable
+	}
+	return p
+}
+
+var (
+	onCommitDrop = regexp.MustCompile(`(?i)\bon\s+commit\s+drop\s*;?\s*$`)
+	tempObject   = regexp.MustCompile(`(?i)temp`)
+)
 
 // pinFlags are the statements that leave state on a backend which its client
 // expects to find again, and which cannot be made anew on another.

@@ -35,6 +35,20 @@ func (c *client) mayEndPins(flags sqllex.Flags, class sqllex.Class) {
 	}
 }
 
+// checkReset asks, with reset_check, what the client has left that nothing shows.
+// true: the server is busy with that.
+func (s *server) checkReset(c *client) bool {
+	if !s.unseen || c.pins != 0 {
+		return false
+	}
+	s.unseen = false
+	s.applied.Stray()
+	s.left |= leftListen
+	s.ask(pinsQuery, askLeft)
+	s.flush()
+	return true
+}
+
 // askPins asks which of c's pins have a cause. false: there is nothing to ask.
 func (s *server) askPins(c *client) bool {
 	if !c.recheck || c.pins&pinsChecked == 0 {
@@ -56,7 +70,10 @@ func (c *client) pinsAnswered(typ byte, body []byte) {
 		if len(rest) < 5 || binary.BigEndian.Uint32(rest) != 1 {
 			return
 		}
-		if rest[4] == 'f' {
+		switch {
+		case c.srv.question == askLeft && rest[4] == 't':
+			c.srv.left |= leftovers(pinsAsked[i])
+		case c.srv.question == askPins && rest[4] == 'f':
 			c.pinEnded(pinsAsked[i])
 		}
 		rest = rest[5:]

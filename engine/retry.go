@@ -42,7 +42,7 @@ func (c *client) armRetry(m []byte, flags sqllex.Flags, first bool) {
 	if n < 0 || len(m)+n > retryMax || !described && !first {
 		return
 	}
-	k := &c.retry
+	k := &c.srv.again
 	if k.bytes == nil {
 		k.bytes = c.w.takeRetryBuffer()
 	}
@@ -88,7 +88,7 @@ func groupBehind(p, m []byte) (n int, described bool) {
 
 // disarm lets the bytes go: the message has been answered.
 func (c *client) disarm() {
-	k := &c.retry
+	k := &c.srv.again
 	if k.bytes != nil {
 		c.w.giveRetryBuffer(k.bytes)
 	}
@@ -99,7 +99,7 @@ func (c *client) disarm() {
 // good.
 func (s *server) mayRetry(c *client, n uint64, code []byte) bool {
 	t := &s.tracker
-	return n != 0 && n == c.retry.number && isStale(code) && c.rest == 0 && t.Owed() == 1 && t.ReadyOwed() == 1
+	return n != 0 && n == c.srv.again.number && isStale(code) && c.rest == 0 && t.Owed() == 1 && t.ReadyOwed() == 1
 }
 
 func isStale(code []byte) bool {
@@ -109,14 +109,14 @@ func isStale(code []byte) bool {
 // retrying takes an answer to the message that may be sent again. false: it is not to
 // be seen.
 func (s *server) retrying(c *client, head uint64, typ byte, code []byte) (seen bool) {
-	k := &c.retry
+	k := &c.srv.again
 	switch {
 	case typ == protocol.BackendParameterDescription:
 		k.told = true
 		return true
 	case code != nil && s.mayRetry(c, head, code):
 		k.failed = true
-		c.dropParameters = k.told
+		c.srv.dropParameters = k.told
 		s.w.stats.prepared[preparedStale].add(uint64(s.held.Outdated(head)))
 		return false
 	}
@@ -127,7 +127,7 @@ func (s *server) retrying(c *client, head uint64, typ byte, code []byte) (seen b
 // sendAgain: the group that has failed has ended, and its bytes are read again,
 // before what the client has sent since.
 func (c *client) sendAgain() {
-	k := &c.retry
+	k := &c.srv.again
 	k.again, k.failed, k.number = true, false, 0
 	loop := c.w.loop
 	if n := c.in.Len(); n > 0 {

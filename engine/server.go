@@ -104,24 +104,33 @@ type server struct {
 	failCode [5]byte // SQLSTATE of its last error
 	peer     string  // address it is connected to, where that was looked up
 
-	left       leftovers // what is to be undone before anybody else is served
-	question   question  // what a query of ours asks while the client keeps the server
-	state      serverState
-	reason     closeReason
-	restSwal   bool // the rest of the present message is not for the client
-	wantRead   bool // the socket may hold bytes that we chose not to read
-	hangup     bool // PostgreSQL has closed its side, or the connection was reset: it is read to its end
-	eof        bool // that end has been read
-	cancelled  bool // the present cycle has been cancelled by us
-	torn       bool // its last client left inside a message that had been passed on in part: close it
-	doomed     bool // a cancel may still be on its way: close it when idle
-	await      bool // the client's messages wait for a batch or query of ours
-	fresh      bool // linked, and nothing of the client has been sent yet
-	rollbacks  uint8
-	cleaning   bool // the clean-up query is under way
-	cleanedAll bool // and is DISCARD ALL
-	fatal      protocol.ErrorFields
-	prev, next *server // worker.servers
+	// Of its client, while it has one:
+	later laterAnswers
+	again retry
+	told  []string // the parameters as the client knows them, while a RESET is under way
+	ends  ending
+	pinAt uint64 // number of the last message that may have pinned
+
+	left           leftovers // what is to be undone before anybody else is served
+	question       question  // what a query of ours asks while the client keeps the server
+	state          serverState
+	reason         closeReason
+	restSwal       bool // the rest of the present message is not for the client
+	wantRead       bool // the socket may hold bytes that we chose not to read
+	hangup         bool // PostgreSQL has closed its side, or the connection was reset: it is read to its end
+	eof            bool // that end has been read
+	cancelled      bool // the present cycle has been cancelled by us
+	torn           bool // its last client left inside a message that had been passed on in part: close it
+	doomed         bool // a cancel may still be on its way: close it when idle
+	await          bool // the client's messages wait for a batch or query of ours
+	fresh          bool // linked, and nothing of the client has been sent yet
+	rollbacks      uint8
+	dropParameters bool // the client's next ParameterDescription has been told already
+	unseen         bool // reset_check: the client may have left what nothing shows
+	cleaning       bool // the clean-up query is under way
+	cleanedAll     bool // and is DISCARD ALL
+	fatal          protocol.ErrorFields
+	prev, next     *server // worker.servers
 }
 
 // setState is the single place where a server's state changes.

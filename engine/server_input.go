@@ -145,14 +145,14 @@ func (s *server) answer(typ byte, m []byte, whole bool) (forward, ok bool) {
 		s.stepped(c, head, typ, body)
 	}
 	s.settleStatements(c)
-	if c != nil && c.retry.number == head && !a.Swallow {
+	if c != nil && c.srv.again.number == head && !a.Swallow {
 		if !s.retrying(c, head, typ, code) {
 			return false, true
 		}
 	}
 	forward, ok = s.answered(typ, body, &a)
-	if typ == protocol.BackendParameterDescription && c != nil && c.dropParameters {
-		c.dropParameters, forward = false, false
+	if typ == protocol.BackendParameterDescription && c != nil && c.srv.dropParameters {
+		c.srv.dropParameters, forward = false, false
 	}
 	if forward && code != nil && c != nil && whole {
 		s.w.instead = s.errorFor(c, head, body, code)
@@ -179,7 +179,7 @@ func (s *server) answered(typ byte, body []byte, a *protocol.Answer) (forward, o
 		switch s.question {
 		case askSettings:
 			c.settings.Answer(typ, body)
-		case askPins:
+		case askPins, askLeft:
 			c.pinsAnswered(typ, body)
 		}
 	}
@@ -193,11 +193,11 @@ func (s *server) answered(typ byte, body []byte, a *protocol.Answer) (forward, o
 	if c == nil {
 		return false, true
 	}
-	if a.Ready && c.retry.failed {
+	if a.Ready && c.srv.again.failed {
 		c.sendAgain()
 		return false, true
 	}
-	if c.told != nil && typ == protocol.BackendParameterStatus {
+	if c.srv.told != nil && typ == protocol.BackendParameterStatus {
 		return false, true
 	}
 	if a.Ready && !a.Swallow && last && s.holdsReady(c, a.Status) {
@@ -248,7 +248,7 @@ func (s *server) endCycle(a *protocol.Answer) {
 	case s.applied.Pending():
 		s.batchDone()
 	case a.Swallow && s.question != askNothing:
-		if c := s.client; c != nil && c.told != nil && s.question == askRestore {
+		if c := s.client; c != nil && c.srv.told != nil && s.question == askRestore {
 			s.w.instead = c.appendTold(s.w.answer[:0], a.Status)
 			s.w.answer = s.w.instead
 		}
@@ -317,7 +317,7 @@ func (s *server) settleLinked() {
 		c.backendAnswered()
 		return
 	}
-	if c.retry.again {
+	if c.srv.again.again {
 		c.disarm()
 		c.held = false
 		s.w.later(c)
@@ -331,7 +331,7 @@ func (s *server) settleLinked() {
 		c.fatal(reasonDraining, errShutdown)
 		return
 	}
-	if !c.resolve(s) || s.tellReset(c) || s.askPins(c) || s.shedCopies() {
+	if !c.resolve(s) || s.tellReset(c) || s.askPins(c) || s.checkReset(c) || s.shedCopies() {
 		return
 	}
 	if c.pins == 0 {

@@ -118,6 +118,10 @@ func (a *Applied) Cleared(reported Reported) {
 // its outcome was lost, or somebody's own SQL ran as the clean-up.
 func (a *Applied) Uncertain() { a.profile, a.pending, a.uncertain = empty, nil, true }
 
+// Stray records that something may have been set that nothing shows: the next batch
+// begins with RESET ALL.
+func (a *Applied) Stray() { a.strayed = true }
+
 func (a *Applied) rebase(reported Reported) {
 	login := a.Profile().identity().login()
 	for i := range reported.Len() {

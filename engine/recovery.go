@@ -28,6 +28,11 @@ const (
 func (s *server) recover(c *client) {
 	s.left |= leftovers(c.pins)
 	c.settings.Leave(&s.applied)
+	if s.unseen || s.question == askLeft { // nobody is there to wait for the answer
+		s.unseen = false
+		s.left |= leftHidden
+		s.applied.Stray()
+	}
 	s.question = askNothing
 	if s.held.Leaked() {
 		s.left |= leftStatements

@@ -185,6 +185,30 @@ func TestSettingRefusedLater(t *testing.T) {
 	}
 }
 
+// TestResetCheckOfSessions: what a function has left is removed when the request has ended, for the client as well.
+func TestResetCheckOfSessions(t *testing.T) {
+	t.Parallel()
+	s := pgtest.Shared(t)
+	s.Exec(t, `create or replace function leaves() returns void language plpgsql as $$ begin
+		perform set_config('work_mem', '9MB', false), pg_advisory_lock(4711);
+		create temp table left_behind (a int);
+		execute 'declare kept cursor with hold for select 1'; end $$`)
+	_, address := startInside(t, "--capacity.pool-max-size=1", "--capacity.reset-check=true")
+	for _, sql := range []string{"select leaves()", "begin; select leaves(); commit"} {
+		c := pgwire.Login(t, "tcp", address, "user", "postgres", "database", "postgres")
+		must(t, c, sql)
+		other := pgwire.Login(t, "tcp", address, "user", "postgres", "database", "postgres")
+		for _, who := range []*pgwire.Conn{other, c} {
+			rows := must(t, who, `select current_setting('work_mem'), (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()),
+				(select count(*) from pg_cursors), coalesce(to_regclass('left_behind')::text, 'none')`)
+			if got := strings.Join(rows[0], " "); got != "4MB 0 0 none" {
+				t.Errorf("%s left %s", sql, got)
+			}
+		}
+		c.Close()
+	}
+}
+
 // TestCleaningOfSessions: what is sent between two clients, by reset_query.
 func TestCleaningOfSessions(t *testing.T) {
 	t.Parallel()

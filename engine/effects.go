@@ -223,6 +223,12 @@ func (c *client) execute(n uint64, op *sqllex.Op, sql []byte) {
 func (s *server) settleStatements(c *client) {
 	t := &s.tracker
 	s.held.Settle(t, s.failCode[:])
+	if parsed := s.held.Parsed(); len(parsed) > 0 {
+		for _, st := range parsed {
+			s.pool.known.add(st)
+		}
+		clear(parsed)
+	}
 	if st := s.held.Failed(); st != nil {
 		s.pool.known.remove(st)
 	}

@@ -25,6 +25,7 @@ type gathered[C comparable] struct {
 }
 
 const (
+	joinMax   = 512
 	gatherMax = reactor.VectorsMax
 	madeBytes = 4096 // of heads and answers made during one walk; more leave in a further write
 )
@@ -63,6 +64,13 @@ func (g *gathered[C]) clear() {
 func writeGathered(sock *reactor.Socket, pieces [][]byte) (taken int, err error) {
 	if len(pieces) == 1 {
 		taken, err = sock.Write(pieces[0])
+	} else if total(pieces) <= joinMax { // one send costs less than a gathering one
+		var joined [joinMax]byte
+		n := 0
+		for _, p := range pieces {
+			n += copy(joined[n:], p)
+		}
+		taken, err = sock.Write(joined[:n])
 	} else {
 		taken, err = sock.Writev(pieces)
 	}

@@ -341,10 +341,6 @@ func (c *client) copyOf(st *statements.Statement) (cp *statements.Copy, d dispos
 	}
 	if cp != nil {
 		c.w.stats.prepared[preparedHit].inc()
-		if since == 0 && !cp.Known {
-			cp.Known = true
-			c.up.pool.known.add(st)
-		}
 		return cp, take
 	}
 	v := protocol.Hold

@@ -5,9 +5,8 @@ package engine
 // Drivers wait for the answer to a Parse while they hold others' transactions open;
 // without this, a pool whose backends are all taken could not answer any of them.
 //
-// State: pool.known, texts of which a copy has been used on a server of the pool.
-// Any loop, under its mutex; taken for a named Parse of an idle client, and once per
-// copy. Invariant: at most knownMax texts of knownBytes together; when they are full,
+// State: pool.known, texts that have been parsed on a server of the pool. Any loop,
+// under its mutex; taken for a named Parse of an idle client, and once per copy. Invariant: at most knownMax texts of knownBytes together; when they are full,
 // all are forgotten.
 
 import (

@@ -49,6 +49,7 @@ type Held struct {
 	leaked     bool
 	unnamed    unnamedCopy
 	failed     *Statement
+	parsed     []*Statement
 }
 
 // Copy is a statement on a server, under a name of ours. It belongs to its Held.
@@ -60,7 +61,6 @@ type Copy struct {
 	older      *Copy  // another copy of the same statement
 	prev, next *Copy
 	forgotten  bool
-	Known      bool // a mark of the caller's
 }
 
 // Statement returns what it is a copy of.
@@ -227,6 +227,17 @@ func (h *Held) Failed() *Statement {
 	return st
 }
 
+// maxParsed bounds what Parsed returns; it is asked behind each answer.
+const maxParsed = 16
+
+// Parsed returns the statements whose Parse has been executed since it was asked
+// last. They are valid until the next answer; the caller clears them.
+func (h *Held) Parsed() []*Statement {
+	p := h.parsed
+	h.parsed = h.parsed[:0]
+	return p
+}
+
 // Unnamed returns the server's unnamed statement as a message sent now finds it;
 // nil: none, or it is not known. since is as with Find.
 func (h *Held) Unnamed() (s *Statement, since uint64) {
@@ -286,8 +297,13 @@ func (h *Held) settle(o protocol.Outcome, code []byte) heldKind {
 	switch op.kind {
 	case heldParse:
 		op.copy.parseAt = 0
-		if o == protocol.Failed {
+		switch o {
+		case protocol.Failed:
 			h.failed = op.copy.statement
+		case protocol.Executed:
+			if len(h.parsed) < maxParsed {
+				h.parsed = append(h.parsed, op.copy.statement)
+			}
 		}
 		if o != protocol.Executed && !op.copy.forgotten {
 			h.forget(op.copy)

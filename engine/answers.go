@@ -138,7 +138,7 @@ func (s *server) errorFor(c *client, n uint64, body, code []byte) []byte {
 		return w.answer
 	}
 	from, st := s.held.NamedIn(body)
-	if isStale(code) {
+	if mayBeStale(code) {
 		if k := s.held.Outdated(n); k > 0 {
 			w.stats.prepared[preparedStale].add(uint64(k))
 		}

@@ -120,6 +120,7 @@ type client struct {
 	flushDue   bool // a Flush of ours follows the large message
 	recheck    bool // a pin may have ended: PostgreSQL is asked when the request is answered
 	localSet   bool // a SET LOCAL may hold
+	moved      bool // a setting in doubt may change what names mean
 	unbound    bool // an unnamed Parse of this group has not been bound yet
 	strange    bool // the backend's unnamed statement may be another client's
 	memWait    bool // in worker.paused

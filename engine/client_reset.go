@@ -67,6 +67,7 @@ func (s *server) tellReset(c *client) (busy bool) {
 	}
 	s.apply(c.prof)
 	if s.applied.Pending() {
+		s.await = true // what is behind the RESET is answered behind its ReadyForQuery
 		s.flush()
 		return true
 	}

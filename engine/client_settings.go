@@ -7,6 +7,8 @@ package engine
 // what a query of ours asks that is under way.
 
 import (
+	"bytes"
+	"slices"
 	"strconv"
 
 	"pgkinetic/engine/session"
@@ -35,6 +37,7 @@ func (c *client) sets(n uint64, flags sqllex.Flags, sql []byte) {
 		c.settings = &session.Settings{}
 	}
 	c.settings.Sent(n, c.w.ops, sql)
+	c.moved = c.moved || movesNames(sql)
 	c.resetting()
 	c.doubts++
 }
@@ -117,13 +120,46 @@ func (c *client) environment() statements.Environment {
 		if p.envOf != nil || p.doubts != c.doubts {
 			p.envOf, p.doubts = nil, c.doubts
 			unique := strconv.FormatUint(c.id, 10) + "/" + strconv.FormatUint(c.doubts, 10)
-			p.env = statements.NewEnvironment(func(string) (string, bool) { return unique, true })
+			p.env = statements.NewEnvironment(func(name string) (string, bool) {
+				if !c.moved && slices.Contains(statements.NameSettings[:], name) {
+					return c.prof.Get(name)
+				}
+				return unique, true
+			})
+		}
+		if c.pins&pinTempTable != 0 {
+			return c.alone()
 		}
 		return p.env
 	}
+	c.moved = false
 	if p.envOf != c.prof {
 		p.envOf = c.prof
 		p.env = statements.NewEnvironment(c.prof.Get)
 	}
+	if c.pins&pinTempTable != 0 { // a name may be that of a temporary table
+		return c.alone()
+	}
 	return p.env
+}
+
+// alone is c's environment while nobody else's names mean what c's do.
+func (c *client) alone() statements.Environment {
+	p := c.prep
+	if p.aloneAt != c.doubts || p.aloneOf != p.env {
+		p.aloneAt, p.aloneOf = c.doubts, p.env
+		p.aloneEnv = p.env.Alone(strconv.FormatUint(c.id, 10) + "/" + strconv.FormatUint(c.doubts, 10))
+	}
+	return p.aloneEnv
+}
+
+// movesNames tells whether a text that changes settings may change what names mean.
+func movesNames(sql []byte) bool {
+	lower := bytes.ToLower(sql)
+	for _, word := range [...]string{"search_path", "schema", "role", "authorization", "reset", "discard", "\\"} {
+		if bytes.Contains(lower, []byte(word)) {
+			return true
+		}
+	}
+	return false
 }

@@ -99,6 +99,9 @@ func (w *worker) nameOf(op *sqllex.Op, sql []byte) []byte {
 // exposeDeallocated: DEALLOCATE of a name must find it; what it means does not
 // matter.
 func (c *client) exposeDeallocated(name []byte, extended bool) disposition {
+	if c.rawUndecided(name) {
+		return c.hold()
+	}
 	if len(name) == 0 || c.isRaw(name) {
 		return take
 	}
@@ -109,7 +112,14 @@ func (c *client) exposeDeallocated(name []byte, extended bool) disposition {
 	case found.Statement == nil:
 		return take
 	}
-	return c.materialise(name, emptyStatement, extended)
+	if c.strayFor(name) != nil { // it was made when this message was held
+		return take
+	}
+	n, d := c.materialise(name, emptyStatement, extended)
+	if n != 0 {
+		c.strayed(name)
+	}
+	return d
 }
 
 // executed notes that a text with these flags is executed by message n.
@@ -134,6 +144,10 @@ func (c *client) executed(n uint64, r sqllex.Result, sql []byte) {
 	}
 	if flags&sqllex.SetLocal != 0 {
 		c.localSet = true
+		c.moved = c.moved || movesNames(sql)
+		c.doubts++
+	}
+	if flags&sqllex.TempTable != 0 {
 		c.doubts++
 	}
 	const follows = statementFlags | session.Changes | listenFlags
@@ -181,6 +195,7 @@ func (c *client) executedUnseen(flags sqllex.Flags) {
 			c.settings = &session.Settings{}
 		}
 		c.settings.Unfollowed(n)
+		c.moved = true
 		c.doubts++
 	}
 	if flags&(sqllex.Listen|sqllex.Deallocate|sqllex.Discard|sqllex.Prepare) != 0 {
@@ -193,21 +208,22 @@ func (c *client) execute(n uint64, op *sqllex.Op, sql []byte) {
 	s := c.srv
 	switch op.Kind {
 	case sqllex.OpPrepare, sqllex.OpExecute:
-		c.addRaw(c.w.nameOf(op, sql))
+		c.addRaw(n, c.w.nameOf(op, sql), op.Kind == sqllex.OpPrepare)
 	case sqllex.OpDeallocate:
 		name := c.w.nameOf(op, sql)
 		c.catalog().Close(n, name)
-		if c.isRaw(name) {
-			delete(c.prep.raw, string(name))
+		c.dropRaw(n, name)
+		if c.prep != nil {
+			if k := c.strayFor(name); k != nil {
+				k.number = n
+			}
 		}
 		s.stepAt = n
 	case sqllex.OpDeallocateAll, sqllex.OpDiscardAll:
 		c.catalog().Clear(n)
 		s.held.Clear(n)
 		s.stepAt = n
-		if c.prep != nil {
-			c.prep.raw = nil
-		}
+		c.dropAllRaw(n)
 		c.srv.ends = ending{n, pinSQLPrepare | pinLargeParse}
 		if op.Kind == sqllex.OpDiscardAll {
 			c.srv.ends.pins = pinReason
@@ -237,6 +253,7 @@ func (s *server) settleStatements(c *client) {
 	}
 	if c.prep != nil {
 		c.prep.catalog.Settle(t)
+		c.settleRaw(t)
 	}
 	if c.srv.later.n > 0 {
 		c.settleLater(t)

@@ -75,6 +75,12 @@ func (s *server) unlink() *client {
 	s.push()
 	c := s.client
 	c.catalog().Lost()
+	if c.prep != nil {
+		if len(c.prep.raw.strays) > 0 {
+			s.left |= leftStatements
+		}
+		c.prep.raw.clear()
+	}
 	c.follow = nil
 	s.later, s.told, s.ends, s.pinAt, s.dropParameters = laterAnswers{}, nil, ending{}, 0, false
 	if s.again.bytes != nil {

@@ -83,6 +83,6 @@ func (c *client) pinsAnswered(typ byte, body []byte) {
 func (c *client) pinEnded(p pinSet) {
 	c.unpin(p)
 	if p&pinSQLPrepare != 0 && c.prep != nil {
-		c.prep.raw = nil
+		c.prep.raw.names = nil
 	}
 }

@@ -33,8 +33,12 @@ type prepared struct {
 	env     statements.Environment
 	envOf   *session.Profile // whose settings env has; nil: those that were in doubt as of doubts
 	doubts  uint64
-	raw     map[string]struct{} // statements under the client's own names on its server
-	portals []openPortal
+	raw     rawNames
+
+	aloneEnv statements.Environment // of c while it may have temporary tables
+	aloneAt  uint64                 // doubts when it was made
+	aloneOf  statements.Environment
+	portals  []openPortal
 }
 
 // openPortal is a portal whose statement does something to the session.
@@ -81,14 +85,6 @@ func (c *client) catalog() *statements.Catalog {
 	return &c.prep.catalog
 }
 
-func (c *client) isRaw(name []byte) bool {
-	if c.prep == nil || c.prep.raw == nil {
-		return false
-	}
-	_, ok := c.prep.raw[string(name)]
-	return ok
-}
-
 // undecided tells that what a message rests on is in flight in an earlier group.
 func (s *server) undecided(since uint64) bool { return since != 0 && since < s.groupAt }
 
@@ -102,6 +98,12 @@ func (c *client) hold() disposition {
 // passParse passes on a Parse of which inspect has found l.
 func (c *client) passParse(m []byte, l *look) disposition {
 	s := c.srv
+	if l.stmt != nil && l.flags&sqllex.Execute != 0 { // its columns are those of what the name is on this server now
+		if d := c.readyText(protocol.FrontendExecute, l.flags, l.stmt.Text()); d != take {
+			return d
+		}
+		l.stmt = nil
+	}
 	if l.stmt == nil { // too large to be kept, malformed, or not tracked
 		return c.passOwnName(m, l)
 	}
@@ -114,6 +116,9 @@ func (c *client) passParse(m []byte, l *look) disposition {
 			s.held.ParseUnnamed(n, l.stmt)
 		}
 		return d
+	}
+	if c.rawUndecided(name) {
+		return c.hold()
 	}
 	if c.isRaw(name) {
 		return c.passAsIs(protocol.FrontendParse, m, l)
@@ -196,10 +201,10 @@ func (c *client) passOwnName(m []byte, l *look) disposition {
 	n := c.srv.tracker.Sent()
 	switch {
 	case len(name) > 0:
-		c.addRaw(name)
+		c.addRaw(n, name, false)
 		c.pin(pinLargeParse)
 	default:
-		c.unbound = true
+		c.unbound, c.strange = true, false
 		c.srv.held.ParseUnnamed(n, nil)
 		if c.prep != nil {
 			c.prep.catalog.Close(n, nil)
@@ -211,6 +216,9 @@ func (c *client) passOwnName(m []byte, l *look) disposition {
 // expose makes a statement of c's, if it has one of this name, exist on its server
 // under that name, for a message that PostgreSQL itself is to resolve.
 func (c *client) expose(name []byte, extended bool) disposition {
+	if c.rawUndecided(name) {
+		return c.hold()
+	}
 	if len(name) == 0 || c.isRaw(name) {
 		return take
 	}
@@ -221,25 +229,20 @@ func (c *client) expose(name []byte, extended bool) disposition {
 	case found.Statement == nil:
 		return take
 	}
-	if d := c.materialise(name, found.Statement.Body(), extended); d != take {
-		return d
+	n, d := c.materialise(name, found.Statement.Body(), extended)
+	if n != 0 {
+		c.addRaw(n, name, false)
 	}
-	c.addRaw(name)
-	return take
-}
-
-func (c *client) addRaw(name []byte) {
-	p := c.prepares()
-	if p.raw == nil {
-		p.raw = map[string]struct{}{}
-	}
-	p.raw[string(name)] = struct{}{}
+	return d
 }
 
 // passBind passes on a Bind.
 func (c *client) passBind(m []byte, l *look) disposition {
 	s := c.srv
 	portal, name, at, ok := protocol.BindHead(m[protocol.HeaderLen:])
+	if c.rawUndecided(name) {
+		return c.hold()
+	}
 	if !ok || c.isRaw(name) {
 		return c.boundTo(c.passAsIs(protocol.FrontendBind, m, l), portal, name, nil)
 	}
@@ -434,7 +437,7 @@ func (c *client) passTarget(typ byte, m []byte, l *look) disposition {
 		return c.passAsIs(typ, m, l)
 	}
 	found := c.catalog().Lookup(name)
-	if s.undecided(found.Since) {
+	if s.undecided(found.Since) || c.rawUndecided(name) {
 		return c.hold()
 	}
 	if found.Statement == nil || c.isRaw(name) {
@@ -467,6 +470,9 @@ func (c *client) passTarget(typ byte, m []byte, l *look) disposition {
 // unnamed one and of those that exist on this server only.
 func (c *client) passClose(m []byte, l *look, name []byte) disposition {
 	s := c.srv
+	if c.rawUndecided(name) {
+		return c.hold()
+	}
 	if len(name) > 0 && !c.isRaw(name) && s.tracker.MayAnswer(protocol.FrontendClose) {
 		s.tracker.Local(protocol.FrontendClose)
 		n := s.tracker.Sent()
@@ -479,8 +485,8 @@ func (c *client) passClose(m []byte, l *look, name []byte) disposition {
 		c.catalog().Close(n, name)
 		if len(name) == 0 {
 			s.held.CloseUnnamed(n)
-		} else if c.isRaw(name) {
-			delete(c.prep.raw, string(name))
+		} else {
+			c.dropRaw(n, name)
 		}
 	}
 	return d
@@ -505,6 +511,7 @@ func (c *client) evict() {
 // answered. true: the server is busy with that.
 func (s *server) shedCopies() (busy bool) {
 	t := &s.tracker
+	busy = s.closeStrays(s.client)
 	for t.MayInject() {
 		id, ok := s.held.NextClose()
 		if !ok || t.Inject(protocol.FrontendClose) != protocol.Forward {
@@ -528,26 +535,29 @@ func (s *server) shedCopies() (busy bool) {
 
 // materialise makes a name of c's exist on its server as c calls it, with this
 // body, ahead of the message in hand, which names it: a text in a Query (extended
-// is false), a Parse or an Execute. d is take if the message may go on.
-func (c *client) materialise(name, body []byte, extended bool) (d disposition) {
+// is false), a Parse or an Execute. d is take if the message may go on; n is the
+// number of the Parse, 0 if none was sent.
+func (c *client) materialise(name, body []byte, extended bool) (n uint64, d disposition) {
 	s := c.srv
 	t := &s.tracker
 	if !t.MayInject() {
-		return c.hold()
+		return 0, c.hold()
 	}
-	v := protocol.Drop
-	switch {
-	case extended:
-		v = t.Prepare()
-	case t.AtBoundary():
+	var v protocol.Verdict
+	if alone := !extended && t.AtBoundary(); alone {
 		v = t.Inject(protocol.FrontendParse)
+		extended = false
+	} else {
+		v = t.Prepare()
+		extended = true
 	}
 	switch v {
 	case protocol.Drop:
-		return take
+		return 0, take
 	case protocol.Hold, protocol.Full:
-		return c.hold()
+		return 0, c.hold()
 	}
+	n = t.Sent()
 	c.putRun()
 	s.putMade(protocol.AppendParseHead(s.made(headMax+len(name)), name, len(body)))
 	s.put(body)
@@ -558,7 +568,7 @@ func (c *client) materialise(name, body []byte, extended bool) (d disposition) {
 	} else if v == protocol.ForwardFlush {
 		s.put(flushMessage)
 	}
-	return take
+	return n, take
 }
 
 // emptyStatement is a Parse's body behind the name: no text, no types.

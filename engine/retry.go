@@ -24,6 +24,7 @@ const retryMax = 16 << 10
 type retry struct {
 	number uint64 // of the message whose failure is not to be seen; 0: none
 	bytes  []byte // of the group from that message on
+	types  []byte // the ParameterDescription of a Describe, until it is certain
 	first  bool   // the client has not used the statement before
 	told   bool   // it is a Describe, and the parameters have been told
 	failed bool   // it has failed; the ReadyForQuery of the group is awaited
@@ -99,26 +100,43 @@ func (c *client) disarm() {
 // good.
 func (s *server) mayRetry(c *client, n uint64, code []byte) bool {
 	t := &s.tracker
-	return n != 0 && n == c.srv.again.number && isStale(code) && c.rest == 0 && t.Owed() == 1 && t.ReadyOwed() == 1
+	return n != 0 && n == c.srv.again.number && (isStale(code) || c.srv.again.first && mayBeStale(code)) && c.rest == 0 && t.Owed() == 1 && t.ReadyOwed() == 1
 }
 
 func isStale(code []byte) bool {
 	return string(code) == protocol.CodeFeatureNotSupported || string(code) == protocol.CodeInvalidSQLStatementName
 }
 
+// mayBeStale tells whether an error may be that of a copy whose parameters have the
+// types of before a migration: then the client that meets it first would be the first
+// of many. An error that has another cause comes once more, from the new Parse.
+func mayBeStale(code []byte) bool {
+	switch string(code) {
+	case "42883", "42804", "42846", "22P02", "22P03", "08P01":
+		return true
+	}
+	return isStale(code)
+}
+
 // retrying takes an answer to the message that may be sent again. false: it is not to
 // be seen.
-func (s *server) retrying(c *client, head uint64, typ byte, code []byte) (seen bool) {
+func (s *server) retrying(c *client, head uint64, m, code []byte, whole bool) (seen bool) {
 	k := &c.srv.again
 	switch {
-	case typ == protocol.BackendParameterDescription:
+	case m[0] == protocol.BackendParameterDescription && whole:
+		k.types = append(k.types[:0], m...)
+		return false
+	case m[0] == protocol.BackendParameterDescription:
 		k.told = true
 		return true
 	case code != nil && s.mayRetry(c, head, code):
 		k.failed = true
-		c.srv.dropParameters = k.told
+		c.srv.dropParameters, k.types = k.told, nil
 		s.w.stats.prepared[preparedStale].add(uint64(s.held.Outdated(head)))
 		return false
+	}
+	if len(k.types) > 0 {
+		s.toClient(k.types)
 	}
 	c.disarm()
 	return true

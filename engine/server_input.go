@@ -146,7 +146,7 @@ func (s *server) answer(typ byte, m []byte, whole bool) (forward, ok bool) {
 	}
 	s.settleStatements(c)
 	if c != nil && c.srv.again.number == head && !a.Swallow {
-		if !s.retrying(c, head, typ, code) {
+		if !s.retrying(c, head, m, code, whole) {
 			return false, true
 		}
 	}

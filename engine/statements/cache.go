@@ -35,21 +35,21 @@ func NewCache(store *Store) *Cache { return &Cache{store: store} }
 // for a known one. The body's bytes are not kept.
 func (c *Cache) Statement(env Environment, body []byte) *Statement {
 	hash := maphash.Bytes(seed, body) & c.store.mask
-	if st := c.find(hash^env.hash, env, body); st != nil {
+	if st := c.find(hash^env.mixed(), env, body); st != nil {
 		return st
 	}
-	return c.keep(hash^env.hash, c.store.intern(env, body, hash))
+	return c.keep(hash^env.mixed(), c.store.intern(env, body, hash))
 }
 
 // Under is Store.Under.
 func (c *Cache) Under(env Environment, st *Statement) *Statement {
-	if !st.dependent || st.environment.text == env.text {
+	if st.under(env) {
 		return st
 	}
-	if found := c.find(st.hash^env.hash, env, st.body); found != nil {
+	if found := c.find(st.hash^env.mixed(), env, st.body); found != nil {
 		return found
 	}
-	return c.keep(st.hash^env.hash, c.store.intern(env, st.body, st.hash))
+	return c.keep(st.hash^env.mixed(), c.store.intern(env, st.body, st.hash))
 }
 
 func (c *Cache) find(key uint64, env Environment, body []byte) *Statement {

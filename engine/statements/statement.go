@@ -59,7 +59,12 @@ func newStatement(body []byte, text int, hash uint64) *Statement {
 
 // is tells whether the Statement has this body in this environment.
 func (s *Statement) is(env Environment, body []byte) bool {
-	return bytes.Equal(s.body, body) && (!s.dependent || s.environment.text == env.text)
+	return bytes.Equal(s.body, body) && s.under(env)
+}
+
+// under tells whether the Statement means in this environment what it says here.
+func (s *Statement) under(env Environment) bool {
+	return s.environment.names == env.names && (!s.dependent || s.environment.text == env.text)
 }
 
 // wellFormed returns the length of the text in a Parse's body behind the name;
@@ -75,22 +80,30 @@ func wellFormed(body []byte) (text int, ok bool) {
 
 // EnvironmentSettings are the parameters that decide what a text means once it
 // is parsed: its encoding, where its strings end, and what its literals are
-// (PostgreSQL makes a constant of '1/2/2026'::date when it parses). search_path
-// is not among them, since PostgreSQL analyses a plan anew when it has changed;
-// nor is the role, which is checked when a plan runs.
+// (PostgreSQL makes a constant of '1/2/2026'::date when it parses).
 var EnvironmentSettings = [...]string{
 	"array_nulls", "backslash_quote", "client_encoding", "datestyle", "intervalstyle", "lc_monetary",
 	"standard_conforming_strings", "timezone", "transform_null_equals", "xmloption",
 }
 
-// Environment is the values of EnvironmentSettings that a client asked for. The
-// zero value is that of a client which asked for none.
+// NameSettings are the parameters that decide what the names in a text mean.
+// PostgreSQL looks names up anew when the path has changed, but the types of the
+// parameters, and those of the columns, stay what they were at first: a copy made
+// in one schema fails in another whose tables differ. The path may hold "$user",
+// so the role counts.
+var NameSettings = [...]string{"role", "search_path", "session_authorization"}
+
+// Environment is the values of EnvironmentSettings and NameSettings that a client
+// asked for. The zero value is that of a client which asked for none.
 //
-// It is part of a Statement's identity where the text depends on it, so that a
-// copy on a server is used only by clients in whose settings it means the same.
+// It is part of a Statement's identity, the former where the text depends on them,
+// so that a copy on a server is used only by clients in whose settings it means the
+// same.
 type Environment struct {
-	text string
-	hash uint64
+	text  string
+	names string
+	// of text and of names, 0 of none
+	hash, namesHash uint64
 }
 
 var seed = maphash.MakeSeed()
@@ -99,16 +112,35 @@ var seed = maphash.MakeSeed()
 // case; value says false for a parameter that the client did not set. It
 // allocates: call it when the settings change, not for each statement.
 func NewEnvironment(value func(name string) (string, bool)) Environment {
+	text, names := settingsOf(EnvironmentSettings[:], value), settingsOf(NameSettings[:], value)
+	return Environment{}.with(text, names)
+}
+
+// Alone returns the environment of a client whose names mean what they mean to
+// nobody else, as long as unique stays the same: that of one with temporary tables.
+func (e Environment) Alone(unique string) Environment { return e.with(e.text, unique) }
+
+func (Environment) with(text, names string) (e Environment) {
+	e.text, e.names = text, names
+	if text != "" {
+		e.hash = maphash.String(seed, text) | 1
+	}
+	if names != "" {
+		e.namesHash = maphash.String(seed, names) | 1
+	}
+	return e
+}
+
+func (e *Environment) mixed() uint64 { return e.hash ^ e.namesHash }
+
+func settingsOf(settings []string, value func(name string) (string, bool)) string {
 	var b []byte
-	for _, name := range EnvironmentSettings {
+	for _, name := range settings {
 		if v, ok := value(name); ok {
 			b = append(append(append(append(b, name...), 0), v...), 0)
 		}
 	}
-	if len(b) == 0 {
-		return Environment{}
-	}
-	return Environment{text: string(b), hash: maphash.Bytes(seed, b) | 1}
+	return string(b)
 }
 
 // dependsOnEnvironment decides in the safe direction: without a literal, a

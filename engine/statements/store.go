@@ -19,7 +19,8 @@ import (
 //     follows what clients, servers and caches hold, each of them bounded.
 //  2. The hash decides nothing: bodies are compared in full.
 //  3. A Statement that depends on the environment is under its body's hash mixed
-//     with that of the environment, any other under its body's hash. Clients
+//     with those of the environment, any other under its body's hash mixed with that
+//     of what its names depend on. Clients
 //     with many environments therefore make no long chains.
 type Store struct {
 	mu     sync.Mutex
@@ -47,7 +48,7 @@ func (s *Store) Intern(env Environment, body []byte) *Statement {
 // Under returns the Statement with st's text and types for a client with another
 // environment, which may be st itself.
 func (s *Store) Under(env Environment, st *Statement) *Statement {
-	if !st.dependent || st.environment.text == env.text {
+	if st.under(env) {
 		return st
 	}
 	return s.intern(env, st.body, st.hash)
@@ -58,6 +59,8 @@ func (s *Store) intern(env Environment, body []byte, hash uint64) *Statement {
 	if !ok {
 		return nil
 	}
+	base := hash
+	hash = (hash ^ env.namesHash) & s.mask
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if st := s.find(hash, env, body); st != nil {
@@ -66,7 +69,8 @@ func (s *Store) intern(env Environment, body []byte, hash uint64) *Statement {
 	if st := s.find((hash^env.hash)&s.mask, env, body); st != nil {
 		return st
 	}
-	st := newStatement(body, text, hash)
+	st := newStatement(body, text, base)
+	st.environment.names = env.names
 	key := hash
 	if st.dependent {
 		st.environment = env

@@ -128,7 +128,7 @@ func TestEnvironmentIsPartOfWhatDependsOnIt(t *testing.T) {
 	s := NewStore()
 	c := NewCache(s)
 	german, american := environment("datestyle", "ISO, DMY"), environment("datestyle", "ISO, MDY")
-	if german == american || german == (Environment{}) || environment("search_path", "a") != (Environment{}) {
+	if german == american || german == (Environment{}) || environment("work_mem", "a") != (Environment{}) {
 		t.Error("environments are not what they are made of")
 	}
 	for _, sql := range []string{
@@ -294,4 +294,26 @@ func FuzzStatement(f *testing.F) {
 			t.Fatalf("%q became %q", body, st.Body())
 		}
 	})
+}
+
+// What names mean is a part of every text: one statement for each search_path and role, and for each client that stands
+// alone.
+func TestNamesArePartOfEveryStatement(t *testing.T) {
+	s := NewStore()
+	c := NewCache(s)
+	one := environment("search_path", "one")
+	all := []Environment{{}, one, environment("search_path", "two"), environment("role", "one"), one.Alone("7/1"), one.Alone("7/2")}
+	var seen []*Statement
+	for _, e := range all {
+		st := s.Intern(e, parseBody("select v from t"))
+		if slices.Contains(seen, st) || s.Intern(e, parseBody("select v from t")) != st || c.Statement(e, parseBody("select v from t")) != st {
+			t.Errorf("under %+v", e)
+		}
+		for i, other := range all[:len(seen)] {
+			if s.Under(other, st) != seen[i] || c.Under(other, st) != seen[i] || c.Under(e, seen[i]) != st {
+				t.Errorf("from %+v to %+v and back", e, other)
+			}
+		}
+		seen = append(seen, st)
+	}
 }

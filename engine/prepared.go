@@ -264,11 +264,18 @@ func (c *client) passBind(m []byte, l *look) disposition {
 	if c.mustSettle(name) {
 		return c.hold()
 	}
+	first := c.prep.catalog.Unused(name)
+	if first {
+		c.renew(m, found.Statement, found.Statement.Flags())
+	}
 	cp, d := c.copyOf(found.Statement)
 	if cp == nil {
 		return d
 	}
-	if first := c.prep.catalog.FirstUse(name); cp.Since() == 0 {
+	if first {
+		c.prep.catalog.FirstUse(name)
+	}
+	if cp.Since() == 0 {
 		c.armRetry(m, found.Statement.Flags(), first)
 	}
 	v := s.tracker.Offer(protocol.FrontendBind, false)
@@ -446,11 +453,18 @@ func (c *client) passTarget(typ byte, m []byte, l *look) disposition {
 	if c.mustSettle(name) {
 		return c.hold()
 	}
+	first := c.prep.catalog.Unused(name)
+	if first {
+		c.renew(m, found.Statement, 0)
+	}
 	cp, d := c.copyOf(found.Statement)
 	if cp == nil {
 		return d
 	}
-	if first := c.prep.catalog.FirstUse(name); cp.Since() == 0 {
+	if first {
+		c.prep.catalog.FirstUse(name)
+	}
+	if cp.Since() == 0 {
 		c.armRetry(m, 0, first)
 	}
 	v := s.tracker.Offer(typ, false)

@@ -9,12 +9,14 @@ package engine
 // The group is sent again only if it was a transaction of its own (the status was
 // idle and nothing else is owed), what failed was its first message for the server
 // and used a copy that was there before, and the client learns the new columns: it
-// asks for them in this group, or has not used the statement before.
+// asks for them in this group, or has not used the statement before. A first use
+// that could not be sent again gets a new copy at once (renew).
 //
 // State: client.retry. Owner: the client's loop. Invariant: bytes are held from the
 // moment the first message is sent until it has been answered, at most retryMax.
 
 import (
+	"pgkinetic/engine/statements"
 	"pgkinetic/protocol"
 	"pgkinetic/protocol/sqllex"
 )
@@ -34,13 +36,8 @@ type retry struct {
 // armRetry holds the group that begins with m, which uses a statement with these
 // flags and is to be sent next, if it may be sent again.
 func (c *client) armRetry(m []byte, flags sqllex.Flags, first bool) {
-	s := c.srv
-	t := &s.tracker
-	if t.Status() != protocol.StatusIdle || t.Owed() > 0 || flags&effectFlags != 0 || len(m) > retryMax {
-		return
-	}
-	n, described := groupBehind(c.w.ahead, m)
-	if n < 0 || len(m)+n > retryMax || !described && !first {
+	n := c.retryable(m, flags, first)
+	if n < 0 {
 		return
 	}
 	k := &c.srv.again
@@ -49,7 +46,35 @@ func (c *client) armRetry(m []byte, flags sqllex.Flags, first bool) {
 	}
 	// m and what is behind it lie one after the other in the scratch.
 	k.bytes = append(append(k.bytes[:0], m...), c.w.ahead[:n]...)
-	k.number, k.first, k.failed, k.told = t.Sent()+1, first, false, false
+	k.number, k.first, k.failed, k.told = c.srv.tracker.Sent()+1, first, false, false
+}
+
+// retryable gives how many bytes behind m belong to its group, -1 if the group may
+// not be sent again.
+func (c *client) retryable(m []byte, flags sqllex.Flags, first bool) (n int) {
+	t := &c.srv.tracker
+	if t.Status() != protocol.StatusIdle || t.Owed() > 0 || flags&effectFlags != 0 || len(m) > retryMax {
+		return -1
+	}
+	n, described := groupBehind(c.w.ahead, m)
+	if n < 0 || len(m)+n > retryMax || !described && !first {
+		return -1
+	}
+	return n
+}
+
+// renew gives up the server's copy of a statement that c is about to use for the
+// first time, by m, where a failure could not be made good: who has only just
+// prepared a text is never told that its plan is old.
+func (c *client) renew(m []byte, st *statements.Statement, flags sqllex.Flags) {
+	if c.retryable(m, flags, true) >= 0 {
+		return
+	}
+	held := c.srv.held
+	st = c.w.statements.Under(c.environment(), st)
+	for cp, since := held.Find(st); cp != nil && since == 0; cp, since = held.Find(st) { // older ones come to light
+		held.Stale(cp)
+	}
 }
 
 // mustSettle tells whether a use of a statement by c has to wait until the groups

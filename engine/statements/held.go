@@ -3,6 +3,7 @@ package statements
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"slices"
 	"strconv"
 
 	"pgkinetic/protocol"
@@ -41,7 +42,7 @@ type Held struct {
 	last       uint64 // the id given last
 	ops        fifo[heldOperation]
 	settled    uint64 // everything up to this number is answered
-	closing    []uint64
+	closing    []*Copy
 	hidden     uint64 // ids up to this one are hidden by a Clear in flight
 	clearAt    uint64 // its number
 	clears     int    // Clears in flight
@@ -91,8 +92,8 @@ const (
 type heldOperation struct {
 	number uint64
 	kind   heldKind
-	copy   *Copy  // heldParse
-	id     uint64 // heldClose: what is closed; heldClear: the last id before it
+	copy   *Copy  // heldParse; heldClose: what is closed
+	id     uint64 // heldClear: the last id before it
 }
 
 // prefix begins the name of every copy. The random part is this process's: a
@@ -180,13 +181,14 @@ func (h *Held) NextClose() (id uint64, ok bool) {
 		}
 		h.discard(oldest)
 	}
-	return h.closing[len(h.closing)-1], true
+	return h.closing[len(h.closing)-1].id, true
 }
 
 // CloseSent tells that what NextClose returned is being closed.
 func (h *Held) CloseSent(number uint64) {
 	last := len(h.closing) - 1
-	h.ops.push(heldOperation{number: number, kind: heldClose, id: h.closing[last]})
+	h.ops.push(heldOperation{number: number, kind: heldClose, copy: h.closing[last]})
+	h.closing[last] = nil
 	h.closing = h.closing[:last]
 }
 
@@ -197,11 +199,11 @@ func (h *Held) Deallocate(number uint64, c *Copy) {
 	if !c.forgotten {
 		h.forget(c)
 	}
-	h.ops.push(heldOperation{number: number, kind: heldClose, id: c.id})
+	h.ops.push(heldOperation{number: number, kind: heldClose, copy: c})
 }
 
-// Stale drops a copy whose use has failed because of it (0A000, 26000): the next
-// use of its statement is preceded by a Parse under another name.
+// Stale drops a copy whose use has failed because of it (0A000, 26000), or may fail
+// so: the next use of its statement is preceded by a Parse under another name.
 func (h *Held) Stale(c *Copy) {
 	if !c.forgotten {
 		h.discard(c)
@@ -309,8 +311,8 @@ func (h *Held) settle(o protocol.Outcome, code []byte) heldKind {
 			h.forget(op.copy)
 		}
 	case heldClose:
-		if o != protocol.Executed && op.id > h.cleared {
-			h.closing = append(h.closing, op.id)
+		if o != protocol.Executed && op.copy.id > h.cleared {
+			h.closing = append(h.closing, op.copy)
 		}
 	case heldClear:
 		h.settleClear(op.id, o, code)
@@ -339,13 +341,7 @@ func (h *Held) settleClear(upTo uint64, o protocol.Outcome, code []byte) {
 		return
 	}
 	h.leaked, h.cleared = false, upTo
-	kept := h.closing[:0]
-	for _, id := range h.closing {
-		if id > upTo {
-			kept = append(kept, id)
-		}
-	}
-	h.closing = kept
+	h.closing = slices.DeleteFunc(h.closing, func(c *Copy) bool { return c.id <= upTo })
 }
 
 func (h *Held) settleUnnamed(op heldOperation, o protocol.Outcome) {
@@ -368,7 +364,7 @@ func (h *Held) settleUnnamed(op heldOperation, o protocol.Outcome) {
 // therefore to be closed.
 func (h *Held) discard(c *Copy) {
 	h.forget(c)
-	h.closing = append(h.closing, c.id)
+	h.closing = append(h.closing, c)
 }
 
 // forget takes a copy out of the table.

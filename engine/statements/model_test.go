@@ -107,8 +107,8 @@ func (p *pooler) checkServer(seed uint64, s *pooledServer) {
 	if n != h.Len() || size != h.Bytes() {
 		t.Errorf("seed %d: %d copies of %d bytes, counted as %d and %d", seed, n, size, h.Len(), h.Bytes())
 	}
-	for _, id := range h.closing {
-		known[string(AppendName(nil, id))] = true
+	for _, c := range h.closing {
+		known[string(c.AppendName(nil))] = true
 	}
 	for name := range s.pg.named {
 		if strings.HasPrefix(name, prefix) && !known[name] {

@@ -39,12 +39,31 @@ func (h *Held) NamedIn(text []byte) (name string, s *Statement) {
 	if err != nil {
 		return "", nil
 	}
-	for c := h.order.next; c != &h.order; c = c.next {
-		if c.id == id {
-			return string(text[i:end]), c.statement
-		}
+	if c := h.named(id); c != nil {
+		return string(text[i:end]), c.statement
 	}
 	return "", nil
+}
+
+// named finds the copy of an id, one that is being closed as well: what was sent
+// before its Close may not be answered yet.
+func (h *Held) named(id uint64) *Copy {
+	for c := h.order.next; c != &h.order; c = c.next {
+		if c.id == id {
+			return c
+		}
+	}
+	for _, c := range h.closing {
+		if c.id == id {
+			return c
+		}
+	}
+	for i := h.ops.head; i != h.ops.tail; i++ {
+		if op := h.ops.at(i); op.kind == heldClose && op.copy.id == id {
+			return op.copy
+		}
+	}
+	return nil
 }
 
 // NameOf returns a name that the client has for a statement; of several the one

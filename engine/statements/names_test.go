@@ -46,6 +46,21 @@ func TestNamedInFindsACopysName(t *testing.T) {
 			}
 		}
 	}
+	h.Stale(last)
+	for _, sent := range []bool{false, true} { // it is still named while it is being closed
+		if sent {
+			h.CloseSent(13)
+		}
+		if _, st := h.NamedIn(last.AppendName(nil)); st != last.Statement() {
+			t.Errorf("a copy that is being closed names %v", st)
+		}
+	}
+	for n := range uint64(13) {
+		h.Settle(executed(n+1), nil)
+	}
+	if _, st := h.NamedIn(last.AppendName(nil)); st != nil {
+		t.Errorf("a copy that is closed names %v", st)
+	}
 	for _, text := range []string{
 		"", "prepared statement \"pgk_5\" does not exist", prefix, prefix + "x", prefix + "13",
 		prefix + "99999999999999999999999999", string(AppendName(nil, Missing)),

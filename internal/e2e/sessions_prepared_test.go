@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +31,17 @@ func TestPS01UnnamedBindInLaterGroup(t *testing.T) {
 		a.want("simple", "SELECT 'simple'")
 		s.move()
 		a.failsGroup("26000", invoke("", "gone"))
+	})
+}
+
+// TestPS01LargeUnnamed: too large to be kept, parsed in one group and bound in a later one.
+func TestPS01LargeUnnamed(t *testing.T) {
+	play(t, staging{flags: []string{"--capacity.max-client-buffer-bytes=32768"}}, func(s *stage) {
+		a := s.client()
+		a.group(pgwire.Parse("", "SELECT 'large' /* "+strings.Repeat("x", 50000)+" */"))
+		a.wantGroup("large", invoke(""))
+		a.wantGroup("large", invoke(""))
+		a.exec("DISCARD ALL")
 	})
 }
 

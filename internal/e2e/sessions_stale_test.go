@@ -130,6 +130,37 @@ func TestPS13FreshClient(t *testing.T) {
 	}
 }
 
+// TestPS13FreshClientInABlock: the same within a transaction, whether the text is prepared there or before.
+func TestPS13FreshClientInABlock(t *testing.T) {
+	begin := pgwire.Query("BEGIN")
+	asks := [][][]byte{
+		{begin, pgwire.Parse("f", staleText), pgwire.Describe('S', "f"), pgwire.Sync(), invoke("f"), pgwire.Sync()},
+		{begin, pgwire.Parse("f", staleText), pgwire.Sync(), described("f"), pgwire.Sync()},
+		{pgwire.Parse("f", staleText), pgwire.Sync(), begin, invoke("f"), pgwire.Sync()},
+		{pgwire.Parse("", "BEGIN"), invoke(""), pgwire.Parse("f", staleText), described("f"), pgwire.Sync(), begin, pgwire.Sync()},
+	}
+	for i, ask := range asks {
+		t.Run(string(rune('a'+i)), func(t *testing.T) {
+			play(t, staging{setup: staleTable}, func(s *stage) {
+				old := s.client()
+				s.prime(old)
+				s.migrate()
+				fresh := s.client()
+				fresh.quiet = true
+				for range 2 {
+					fresh.send(ask...)
+					if all := fresh.read('Z', 3); row(all) != "1|2" {
+						s.t.Errorf("got\n%s", pgwire.Transcript(all))
+					}
+					fresh.exec("COMMIT")
+					fresh.exec("DEALLOCATE ALL")
+					s.move()
+				}
+			})
+		})
+	}
+}
+
 // TestPS13PreparedAgain: the same client gets rid of the error by preparing again, under the same name or another.
 func TestPS13PreparedAgain(t *testing.T) {
 	play(t, staging{modes: []string{"transaction", "session", "statement"}, setup: staleTable}, func(s *stage) {

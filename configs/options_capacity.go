@@ -109,7 +109,7 @@ var capacityOptions = []Option{
 	},
 	{
 		Section: sectionCapacity, Key: "reset_query", Kind: KindString, Default: ResetSmart, MaxLen: maxSQL, Scope: pooledScopes, check: checkNotEmpty,
-		Doc: "How a backend is cleaned for the next client. `smart`: DISCARD ALL after a client that left state behind; `discard`: DISCARD ALL after every client; anything else: this SQL after every client",
+		Doc: "How a backend is cleaned for the next client. `smart`: what a client has left is undone, and nothing is sent after one that left nothing; `discard`: DISCARD ALL after every transaction; anything else: this SQL after every transaction",
 	},
 	{
 		Section: sectionCapacity, Key: "reset_check", Kind: KindBool, Default: false, Scope: pooledScopes,

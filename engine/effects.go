@@ -211,6 +211,9 @@ func (c *client) execute(n uint64, op *sqllex.Op, sql []byte) {
 		c.addRaw(n, c.w.nameOf(op, sql), op.Kind == sqllex.OpPrepare)
 	case sqllex.OpDeallocate:
 		name := c.w.nameOf(op, sql)
+		if len(name) == 0 {
+			return // PostgreSQL refuses it
+		}
 		c.catalog().Close(n, name)
 		c.dropRaw(n, name)
 		if c.prep != nil {
@@ -227,6 +230,9 @@ func (c *client) execute(n uint64, op *sqllex.Op, sql []byte) {
 		c.srv.ends = ending{n, pinSQLPrepare | pinLargeParse}
 		if op.Kind == sqllex.OpDiscardAll {
 			c.srv.ends.pins = pinReason
+			if s.left&leftLibrary != 0 { // PostgreSQL keeps what was loaded
+				c.srv.ends.pins &^= pinUnknown
+			}
 		}
 	case sqllex.OpAdvisoryUnlockAll:
 		c.srv.ends = ending{n, pinAdvisoryLock}

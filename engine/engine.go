@@ -12,6 +12,11 @@
 //	settings.go     what may change while it runs
 //	control*.go     changing it; PAUSE, RESUME
 //	views*.go explain.go  what is to be seen of admission
+//	prepared*.go answers.go retry.go  prepared statements; answers made here
+//	effects.go      what executing a text does to the session
+//	client_settings.go client_reset.go  what a client SETs
+//	pins*.go clean.go  what keeps a backend, and what undoes it
+//	gather.go client_large.go  the pieces of a write; a large Parse
 //	recovery.go     a client left while its backend was busy
 //	cancel.go       CancelRequest
 //	listen*.go      LISTEN and NOTIFY

@@ -12,7 +12,7 @@ package engine
 // asks for them in this group, or has not used the statement before. A first use
 // that could not be sent again gets a new copy at once (renew).
 //
-// State: client.retry. Owner: the client's loop. Invariant: bytes are held from the
+// State: server.again. Owner: the client's loop. Invariant: bytes are held from the
 // moment the first message is sent until it has been answered, at most retryMax.
 
 import (

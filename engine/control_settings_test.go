@@ -76,6 +76,9 @@ func TestSetEverySetting(t *testing.T) {
 		if o.Kind == configs.KindSQLState {
 			value, wrong = "53400", "5700"
 		}
+		if o.Kind == configs.KindBool {
+			value, wrong = "true", "yes"
+		}
 		must(t, e.SetLimit(o.Path(), value))
 		_, _, problems := configs.Load("", nil, []string{"--" + o.Flag() + "=" + wrong})
 		if err := e.SetLimit(o.Path(), wrong); err == nil || err.Error() != problems[0].Message {

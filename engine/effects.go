@@ -117,7 +117,7 @@ func (c *client) exposeDeallocated(name []byte, extended bool) disposition {
 	}
 	n, d := c.materialise(name, emptyStatement, extended)
 	if n != 0 {
-		c.strayed(name)
+		c.strayed(n, name)
 	}
 	return d
 }

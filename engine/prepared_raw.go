@@ -28,6 +28,7 @@ type rawOp struct {
 // stray is a name that was made to exist so that a DEALLOCATE finds it.
 type stray struct {
 	name   string
+	parse  uint64 // number of its Parse
 	number uint64 // of the DEALLOCATE's message, 0 while that is not sent
 	left   bool   // it has failed, or was removed
 }
@@ -94,6 +95,12 @@ func (c *client) settleRaw(t *protocol.Tracker) {
 	}
 	kept := r.strays[:0]
 	for _, s := range r.strays {
+		if s.parse != 0 && s.parse <= done {
+			if t.Outcome(s.parse) != protocol.Executed {
+				continue
+			}
+			s.parse = 0
+		}
 		if s.number != 0 && s.number <= done && !s.left {
 			if t.Outcome(s.number) == protocol.Executed {
 				continue
@@ -124,13 +131,16 @@ func (r *rawNames) settle(op *rawOp, o protocol.Outcome, c *client) {
 func (r *rawNames) clear() { *r = rawNames{} }
 
 // strayed notes that a name was made for the DEALLOCATE that is sent next.
-func (c *client) strayed(name []byte) {
-	c.prep.raw.strays = append(c.prep.raw.strays, stray{name: string(name)})
+func (c *client) strayed(n uint64, name []byte) {
+	c.prep.raw.strays = append(c.prep.raw.strays, stray{name: string(name), parse: n})
 }
 
+// strayFor gives the stray of a name that the next DEALLOCATE of it finds: one that
+// was made for it, or that an earlier one has left.
 func (c *client) strayFor(name []byte) *stray {
 	for i := range c.prep.raw.strays {
-		if s := &c.prep.raw.strays[i]; s.number == 0 && s.name == string(name) {
+		if s := &c.prep.raw.strays[i]; (s.number == 0 || s.left) && s.name == string(name) {
+			s.number, s.left = 0, false
 			return s
 		}
 	}

@@ -271,6 +271,10 @@ func (s *server) endCycle(a *protocol.Answer) {
 		c.localSet = false
 	}
 	c.since = now
+	if owed == 0 && a.Status == protocol.StatusIdle && c.prep != nil { // no portal outlives its transaction
+		clear(c.prep.portals)
+		c.prep.portals = c.prep.portals[:0]
+	}
 	if owed == 0 {
 		c.marks.Settle()
 	}

@@ -200,3 +200,25 @@ func TestExecuteInAFailedPipeline(t *testing.T) {
 		a.wantGroup("1", invoke("a"))
 	})
 }
+
+// TestDeallocateOnceMore: a DEALLOCATE behind one that has failed, in the same pipeline, and an Execute without its portal.
+func TestDeallocateOnceMore(t *testing.T) {
+	play(t, staging{size: 1}, func(s *stage) {
+		a := s.client()
+		a.group(pgwire.Parse("b", "SELECT 1"))
+		a.group(pgwire.Parse("d", "DEALLOCATE b"))
+		a.group(pgwire.Parse("z", "SELECT 1/0"))
+		a.group(invoke("d")) // the next link knows d
+		a.group(pgwire.Parse("b", "SELECT 1"))
+		a.send(pgwire.Query("SELECT 1/0; DEALLOCATE b"), invoke("d"), pgwire.Sync())
+		a.read('Z', 2)
+		a.failsGroup("26000", invoke("b"))
+		a.group(pgwire.Parse("b", "SELECT 2"))
+		a.send(invoke("d"), invoke("z"), pgwire.Sync(), pgwire.Execute("", 0), pgwire.Sync(), invoke("d"), pgwire.Sync())
+		a.read('Z', 3)
+		a.group(pgwire.Parse("b", "SELECT 3"))
+		a.send(invoke("z"), invoke("d"), pgwire.Sync(), pgwire.Execute("", 0), pgwire.Sync(), invoke("d"), pgwire.Sync())
+		a.read('Z', 3)
+		a.failsGroup("26000", invoke("b"))
+	})
+}

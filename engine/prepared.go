@@ -290,7 +290,9 @@ func (c *client) passBind(m []byte, l *look) disposition {
 	s.putMade(protocol.AppendBindHead(s.made(headMax+len(portal)), portal, cp.AppendName(server[:0]), size))
 	s.put(rest)
 	c.sentOne()
-	c.evict()
+	if len(m) == l.size { // else the rest of it comes next
+		c.evict()
+	}
 	return c.boundTo(sentAs(v), portal, name, found.Statement)
 }
 

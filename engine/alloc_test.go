@@ -24,14 +24,20 @@ func TestAllocQueries(t *testing.T) {
 	} {
 		extended = append(extended, m...)
 	}
+	var named []byte // of a statement that was prepared before
+	for _, m := range [][]byte{pgwire.Bind("", "s", []byte("7")), pgwire.Describe('P', ""), pgwire.Execute("", 0), pgwire.Sync()} {
+		named = append(named, m...)
+	}
 	for _, loops := range []string{"1", "2"} {
 		for _, c := range []struct {
 			name    string
 			message []byte
-		}{{"simple", simple}, {"extended", extended}} {
+		}{{"simple", simple}, {"extended", extended}, {"named", named}} {
 			t.Run(c.name+"_"+loops, func(t *testing.T) {
 				_, address := start(t, pg, "--server.loops="+loops, "--log.connections=false")
 				conn := pgwire.Login(t, "tcp", address, "user", "postgres", "database", "postgres")
+				send(t, conn, pgwire.Parse("s", "select $1::int4", 23), pgwire.Sync())
+				types(t, conn, 1)
 				_ = conn.Net.SetDeadline(time.Time{}) // the test binary has one
 				checkMallocs(t, conn.Net, c.message)
 			})

@@ -99,18 +99,8 @@ func (w *worker) nameOf(op *sqllex.Op, sql []byte) []byte {
 // exposeDeallocated: DEALLOCATE of a name must find it; what it means does not
 // matter.
 func (c *client) exposeDeallocated(name []byte, extended bool) disposition {
-	if c.rawUndecided(name) {
-		return c.hold()
-	}
-	if len(name) == 0 || c.isRaw(name) {
-		return take
-	}
-	found := c.catalog().Lookup(name)
-	switch {
-	case c.srv.undecided(found.Since):
-		return c.hold()
-	case found.Statement == nil:
-		return take
+	if st, d := c.mentioned(name); st == nil {
+		return d
 	}
 	if c.strayFor(name) != nil { // it was made when this message was held
 		return take

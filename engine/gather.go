@@ -30,7 +30,7 @@ const (
 	madeBytes = 4096 // of heads and answers made during one walk; more leave in a further write
 )
 
-// add appends a piece; one that follows the last in memory extends it.
+// add appends a piece: there is room (full).
 func (g *gathered[C]) add(p []byte) {
 	g.pieces[g.n] = p
 	g.n++

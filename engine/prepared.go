@@ -132,7 +132,7 @@ func (c *client) passParse(m []byte, l *look) disposition {
 		if cp == nil {
 			return d
 		}
-		return c.passRenamed(m, l, cp, at)
+		return c.passRenamed(m, cp, at)
 	}
 	if !c.prep.catalog.Fits(l.stmt, statementBytesFactor*c.limits.MaxClientBufferBytes) {
 		return c.failInPlace(protocol.FrontendParse, c.statementsFull())
@@ -173,7 +173,7 @@ func (c *client) sendHead(m []byte, cp *statements.Copy, at int) {
 }
 
 // passRenamed passes on a Parse of a name in use.
-func (c *client) passRenamed(m []byte, l *look, cp *statements.Copy, at int) disposition {
+func (c *client) passRenamed(m []byte, cp *statements.Copy, at int) disposition {
 	v := c.srv.tracker.Offer(protocol.FrontendParse, false)
 	if v != protocol.Forward && v != protocol.ForwardFlush {
 		return c.notSent(v)
@@ -216,24 +216,32 @@ func (c *client) passOwnName(m []byte, l *look) disposition {
 // expose makes a statement of c's, if it has one of this name, exist on its server
 // under that name, for a message that PostgreSQL itself is to resolve.
 func (c *client) expose(name []byte, extended bool) disposition {
-	if c.rawUndecided(name) {
-		return c.hold()
+	st, d := c.mentioned(name)
+	if st == nil {
+		return d
 	}
-	if len(name) == 0 || c.isRaw(name) {
-		return take
-	}
-	found := c.catalog().Lookup(name)
-	switch {
-	case c.srv.undecided(found.Since):
-		return c.hold()
-	case found.Statement == nil:
-		return take
-	}
-	n, d := c.materialise(name, found.Statement.Body(), extended)
+	n, d := c.materialise(name, st.Body(), extended)
 	if n != 0 {
 		c.addRaw(n, name, false)
 	}
 	return d
+}
+
+// mentioned gives c's statement of a name that PostgreSQL itself is to resolve. nil:
+// with d take the message may go on as it is, since c has none, or it exists on the
+// server under that name.
+func (c *client) mentioned(name []byte) (st *statements.Statement, d disposition) {
+	if c.rawUndecided(name) {
+		return nil, c.hold()
+	}
+	if len(name) == 0 || c.isRaw(name) {
+		return nil, take
+	}
+	found := c.catalog().Lookup(name)
+	if c.srv.undecided(found.Since) {
+		return nil, c.hold()
+	}
+	return found.Statement, take
 }
 
 // passBind passes on a Bind.
@@ -314,8 +322,8 @@ func (c *client) boundTo(d disposition, portal, name []byte, st *statements.Stat
 	return d
 }
 
-// maxOpenPortals bounds the portals of one client that are remembered; a further
-// one pins, since what it does is not seen.
+// maxOpenPortals bounds the portals of one client that are remembered; what a further
+// one does is not seen.
 const maxOpenPortals = 64
 
 func (p *prepared) setPortal(name []byte, st *statements.Statement) {

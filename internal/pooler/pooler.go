@@ -14,9 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
-	"time"
 
 	"pgkinetic/internal/pgtest"
 )
@@ -50,16 +48,14 @@ type Options struct {
 	Env      []string // further environment
 }
 
-// Pooler is a running pooler.
+// Pooler is a running pooler. It has no Process where the target is PostgreSQL itself.
 type Pooler struct {
+	*Process
 	Target Target
 	Port   int
 
 	server  *pgtest.Server
-	cmd     *exec.Cmd
-	ended   chan struct{} // closed when the process has been waited for
-	logPath string
-	pidPath string
+	stopped bool
 }
 
 var serial atomic.Int64
@@ -105,14 +101,13 @@ func New(s *pgtest.Server, o Options) (*Pooler, error) {
 			return nil, err
 		}
 	}
-	name := fmt.Sprintf("%s-%d-%d", o.Target, os.Getpid(), serial.Add(1))
-	p.logPath = filepath.Join(s.SocketDir(), name+".log")
-	p.pidPath = filepath.Join(s.SocketDir(), name+".pid")
-	cmd, err := p.command(o, filepath.Join(s.SocketDir(), name))
+	base := filepath.Join(s.SocketDir(), fmt.Sprintf("%s-%d-%d", o.Target, os.Getpid(), serial.Add(1)))
+	cmd, err := p.command(o, base)
 	if err != nil {
 		return nil, err
 	}
-	return p, p.run(cmd)
+	p.Process, err = Launch(cmd, base, func() bool { return answers("tcp", p.Addr()) && answers("unix", p.SocketPath()) })
+	return p, err
 }
 
 func (p *Pooler) command(o Options, base string) (*exec.Cmd, error) {
@@ -123,51 +118,6 @@ func (p *Pooler) command(o Options, base string) (*exec.Cmd, error) {
 		return p.pgbouncerCommand(o, base)
 	}
 	return nil, fmt.Errorf("unknown target %q: want pg-kinetic, pgbouncer or direct", o.Target)
-}
-
-func (p *Pooler) run(cmd *exec.Cmd) error {
-	log, err := os.Create(p.logPath)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	cmd.Stdout, cmd.Stderr = log, log
-	if cmd.SysProcAttr == nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{}
-	}
-	cmd.SysProcAttr.Setsid = true // a Ctrl-C is for us: we stop it in order
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	p.cmd, p.ended = cmd, make(chan struct{})
-	go func() {
-		_ = cmd.Wait() // Stop reads the exit status from ProcessState
-		close(p.ended)
-	}()
-	if err := os.WriteFile(p.pidPath, fmt.Appendln(nil, cmd.Process.Pid), 0o644); err != nil {
-		p.Kill()
-		return err
-	}
-	return p.awaitListening()
-}
-
-func (p *Pooler) awaitListening() error {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(30 * time.Second)
-	for {
-		if answers("tcp", p.Addr()) && answers("unix", p.SocketPath()) {
-			return nil
-		}
-		select {
-		case <-p.ended:
-			return fmt.Errorf("%s ended at start (%v):\n%s", p.Target, p.cmd.ProcessState, p.LogTail(20))
-		case <-deadline:
-			p.Kill()
-			return fmt.Errorf("%s does not listen on %s:\n%s", p.Target, p.Addr(), p.LogTail(20))
-		case <-tick.C:
-		}
-	}
 }
 
 func answers(network, address string) bool {
@@ -192,86 +142,23 @@ func (p *Pooler) DSN(user, database string) string {
 	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", user, p.Addr(), database)
 }
 
-// PID is the process number.
-func (p *Pooler) PID() int { return p.cmd.Process.Pid }
-
-// Ended is closed when the process has ended.
-func (p *Pooler) Ended() <-chan struct{} { return p.ended }
-
-// Signal sends a signal to the process.
-func (p *Pooler) Signal(sig os.Signal) error { return p.cmd.Process.Signal(sig) }
-
-// ExitCode waits for the end of the process.
-func (p *Pooler) ExitCode(limit time.Duration) (int, error) {
-	select {
-	case <-p.ended:
-		return p.cmd.ProcessState.ExitCode(), nil
-	case <-time.After(limit):
-		return 0, fmt.Errorf("%s has not ended within %v", p.Target, limit)
-	}
-}
-
-// Kill ends the process by force.
-func (p *Pooler) Kill() {
-	_ = p.cmd.Process.Kill()
-	<-p.ended
-	_ = os.Remove(p.pidPath)
-}
-
 // Stop ends the process in order (a drain, and after ten seconds an immediate end) and tells what was wrong with its life.
 // A process that a test has ended itself is only judged by its log. Later calls do nothing.
 func (p *Pooler) Stop() error {
-	if p.cmd == nil {
+	if p.stopped || p.Process == nil {
 		return nil
 	}
-	byUs := false
-	select {
-	case <-p.ended:
-	default:
-		byUs = true
-		p.terminate()
-	}
-	_ = os.Remove(p.pidPath)
-	state, log := p.cmd.ProcessState, p.Log()
-	p.cmd = nil
+	p.stopped = true
+	byUs := p.End()
+	log := p.Log()
 	for _, bad := range []string{"WARNING: DATA RACE", "panic: ", "fatal error: "} {
 		if strings.Contains(log, bad) {
 			return fmt.Errorf("the log contains %q:\n%s", bad, log)
 		}
 	}
 	// Exit status 1 tells that a transaction was cut, which is in order when a test leaves one open.
-	if code := state.ExitCode(); byUs && p.Target == Kinetic && code != 0 && code != 1 {
-		return fmt.Errorf("exit status %d (%v)", code, state)
+	if code := p.cmd.ProcessState.ExitCode(); byUs && p.Target == Kinetic && code != 0 && code != 1 {
+		return fmt.Errorf("exit status %d (%v)", code, p.cmd.ProcessState)
 	}
 	return nil
-}
-
-func (p *Pooler) terminate() {
-	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGTERM, syscall.SIGKILL} {
-		_ = p.cmd.Process.Signal(sig)
-		select {
-		case <-p.ended:
-			return
-		case <-time.After(10 * time.Second):
-		}
-	}
-	<-p.ended
-}
-
-// Log is everything that the pooler has printed.
-func (p *Pooler) Log() string {
-	text, err := os.ReadFile(p.logPath)
-	if err != nil {
-		return err.Error()
-	}
-	return string(text)
-}
-
-// LogTail is the last lines of the log.
-func (p *Pooler) LogTail(lines int) string {
-	if p.Target == Direct {
-		return ""
-	}
-	all := strings.Split(strings.TrimRight(p.Log(), "\n"), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }

@@ -23,25 +23,27 @@ const (
 
 // conn is one client.
 //
-// Owner: the loop that opened it. Invariants: fd is a socket in the loop's epoll set exactly while phase is not gone; out is
-// empty unless the loop waits for the socket to take more.
+// Owner: the loop that opened it. Invariants: fd is a socket exactly while phase is not gone; after each step the kernel
+// watches it for what interest says, which is what watch makes of phase, paused, out and input.
 type conn struct {
-	fd    int
-	slot  int32 // in the loop's table
-	phase phase
-	end   *endpoint
-	auth  Authenticator // of the login under way
+	fd       int
+	slot     int32 // in the loop's table
+	phase    phase
+	interest uint32 // events
+	end      *endpoint
+	auth     Authenticator // of the login under way
 
 	scan    scanner
-	out     []byte // what the socket has not taken
+	out     []byte // what the socket has not taken; never written to, since it is a part of a message that many send
 	failure []byte // body of the ErrorResponse of the login or request under way, empty without one
 
 	class    int   // of a Group
 	due      int64 // when the login or request under way should have begun, ns on the clock of the run
-	asked    int   // requests of a Churn or Stream
+	asked    int   // requests or answers since the login, where they are counted
+	input    int64 // bytes of COPY data that are still to be sent
 	received int64 // bytes
 	rows     int64 // DataRow and CopyData messages
-	paused   bool  // its reader takes nothing at the moment
+	paused   bool  // is not read from when something comes
 }
 
 // handler is told what the clients of a run meet. An error ends the run.
@@ -50,30 +52,34 @@ type handler interface {
 	ready(*conn) error
 	// copyIn: the server waits for CopyData.
 	copyIn(*conn) error
+	// moreInput: the socket takes more, and input says that there is more.
+	moreInput(*conn) error
 	// lost: the socket is closed, without our will.
 	lost(*conn, error) error
 }
 
 var errClosed = errors.New("the server closed the connection")
 
-// send writes messages, and what the socket does not take of them later. An error shows when the loop reads next, behind what
-// the server has said before it closed the connection.
+// send writes messages, and what the socket does not take of them later: nobody may change them. An error shows when the loop
+// reads next, behind what the server has said before it closed the connection.
 func (l *loop) send(c *conn, m []byte) {
-	if len(c.out) == 0 {
-		m = m[write(c.fd, m):]
+	if len(c.out) > 0 {
+		c.out = slices.Concat(c.out, m)
+		return
 	}
-	if len(m) > 0 {
-		c.out = append(c.out, m...)
+	if c.out = m[write(c.fd, m):]; len(c.out) > 0 {
 		l.watch(c)
 	}
 }
 
-// flush writes more of what has been waiting.
-func (l *loop) flush(c *conn) {
-	c.out = slices.Delete(c.out, 0, write(c.fd, c.out))
-	if len(c.out) == 0 {
-		l.watch(c)
+// flush writes more of what has been waiting, and then of the input.
+func (l *loop) flush(c *conn, h handler) error {
+	c.out = c.out[write(c.fd, c.out):]
+	if len(c.out) == 0 && c.input > 0 {
+		return h.moreInput(c)
 	}
+	l.watch(c)
+	return nil
 }
 
 // receive reads once, and tells h what has come. It gives the number of bytes, which is 0 when none are there.
@@ -155,6 +161,19 @@ func (l *loop) drop(c *conn, err error, h handler) error {
 func (l *loop) leave(c *conn) {
 	write(c.fd, terminate)
 	l.remove(c)
+}
+
+// leaveAll says good-bye for everyone who has logged in, and closes.
+func (l *loop) leaveAll() {
+	for _, c := range l.conns {
+		switch {
+		case c == nil:
+		case c.phase == session:
+			l.leave(c)
+		default:
+			l.remove(c)
+		}
+	}
 }
 
 var terminate = pgwire.Terminate()

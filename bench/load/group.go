@@ -24,6 +24,7 @@ type Group struct {
 	rank    Rank
 	loop    *loop
 	classes []*class
+	used    time.Duration
 }
 
 // class is a Class in a Group.
@@ -75,7 +76,7 @@ func (g *Group) dial() error {
 	if err := descriptors(len(all)); err != nil {
 		return err
 	}
-	err := onThread(Ordinary, func() error { return logIn(context.Background(), g.loop, all) })
+	_, err := onThread(Ordinary, func() error { return g.loop.enter(context.Background(), all, nil) })
 	if err != nil {
 		return err
 	}
@@ -85,6 +86,9 @@ func (g *Group) dial() error {
 	}
 	return nil
 }
+
+// CPU is the time that the generator itself used in the last run.
+func (g *Group) CPU() time.Duration { return g.used }
 
 // Close closes the sessions without a word.
 func (g *Group) Close() { g.loop.close() }
@@ -102,7 +106,8 @@ func (g *Group) Offer(ctx context.Context, seed uint64, offers ...Offer) ([]*Tal
 		t := r.tallies[i]
 		t.Span, t.begin, t.last = o.Span, int64(o.After), int64(o.After)
 	}
-	err := onThread(g.rank, func() error { return r.offer(ctx) })
+	var err error
+	g.used, err = onThread(g.rank, func() error { return r.offer(ctx) })
 	return r.tallies, err
 }
 
@@ -119,7 +124,8 @@ func (g *Group) Repeat(ctx context.Context, class, requests, sessions int, span 
 	}
 	t := r.tallies[class]
 	t.Span = 1 << 62 // until it is known
-	err := onThread(Ordinary, func() error { return r.repeat(ctx, class, sessions, span) })
+	var err error
+	g.used, err = onThread(Ordinary, func() error { return r.repeat(ctx, class, sessions, span) })
 	t.Span = time.Duration(r.loop.now())
 	return t, err
 }
@@ -127,6 +133,7 @@ func (g *Group) Repeat(ctx context.Context, class, requests, sessions int, span 
 // run is one run of a group. again is, in a closed loop, how many requests are still to be sent.
 type run struct {
 	*Group
+	passive
 	tallies  []*Tally
 	arrivals []*arrivals
 	closed   bool
@@ -273,10 +280,6 @@ func (r *run) lost(c *conn, err error) error {
 	}
 	return nil
 }
-
-func (r *run) copyIn(*conn) error { return errCopyIn }
-
-var errCopyIn = errors.New("the server waits for COPY data, which only a Stream has")
 
 // ring is sessions that rest: the one that has rested longest is next. Its size is what it can hold.
 type ring struct {

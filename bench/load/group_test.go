@@ -64,7 +64,8 @@ func offerAtOnce(g *Group, requests int, span time.Duration) (*Tally, error) {
 		return int64(span)
 	}}}
 	r.tallies[0].Span = span
-	return r.tallies[0], onThread(Measured, func() error { return r.offer(context.Background()) })
+	_, err := onThread(Measured, func() error { return r.offer(context.Background()) })
+	return r.tallies[0], err
 }
 
 func TestOpenLoopCountsFromTheSchedule(t *testing.T) {

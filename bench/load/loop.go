@@ -51,23 +51,40 @@ const (
 	Ordinary
 )
 
-// onThread runs f on a thread of its own, which ends with it, so that nothing else runs with its rank.
-func onThread(rank Rank, f func() error) error {
+// onThread runs f on a thread of its own, which ends with it, so that nothing else runs with its rank. It gives the CPU time
+// that the thread has used.
+func onThread(rank Rank, f func() error) (used time.Duration, err error) {
 	processors()
-	failed := make(chan error)
+	done := make(chan struct{})
 	go func() {
+		defer close(done)
 		runtime.LockOSThread()
 		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) // without it, waits are longer by up to 50 µs, in all runs alike
-		switch rank {
-		case Measured:
-			_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0)
-		case Background:
-			_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Nice: 19}, 0)
-		case Ordinary:
-		}
-		failed <- f()
+		rank.enter()
+		before := threadTime()
+		err = f()
+		used = threadTime() - before
 	}()
-	return <-failed
+	<-done
+	return used, err
+}
+
+// enter gives the calling thread its rank, as far as that is allowed.
+func (r Rank) enter() {
+	switch r {
+	case Measured:
+		_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0)
+	case Background:
+		_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Nice: 19}, 0)
+	case Ordinary:
+	}
+}
+
+// threadTime is the CPU time that the calling thread has used.
+func threadTime() time.Duration {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) // fails for clocks that do not exist only
+	return time.Duration(t.Nano())
 }
 
 // processors gives Go two more threads to run code with: a loop that waits holds one (see epollWait), and two loops would
@@ -122,7 +139,7 @@ func (l *loop) connect(c *conn, h handler) error {
 		return err
 	}
 	c.fd, c.phase, c.scan, c.auth = fd, connecting, scanner{body: c.scan.body[:0]}, nil
-	c.out, c.failure, c.paused = c.out[:0], c.failure[:0], false
+	c.out, c.failure, c.paused, c.asked, c.input = nil, c.failure[:0], false, 0, 0
 	if n := len(l.free); n > 0 {
 		c.slot, l.free = l.free[n-1], l.free[:n-1]
 	} else {
@@ -138,7 +155,8 @@ func (l *loop) reach(c *conn, h handler) error {
 	err := unix.Connect(c.fd, c.end.address)
 	switch {
 	case err == nil, errors.Is(err, unix.EINPROGRESS):
-		event := unix.EpollEvent{Events: unix.EPOLLOUT, Fd: c.slot}
+		c.interest = unix.EPOLLOUT
+		event := unix.EpollEvent{Events: c.interest, Fd: c.slot}
 		return unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, c.fd, &event)
 	case errors.Is(err, unix.EAGAIN):
 		l.retry = append(l.retry, c)
@@ -162,15 +180,19 @@ func (l *loop) connected(c *conn, h handler) error {
 	return nil
 }
 
-// watch tells the kernel what a conn waits for.
+// watch tells the kernel what a conn waits for, if that is not what it waited for before.
 func (l *loop) watch(c *conn) {
 	event := unix.EpollEvent{Fd: c.slot}
 	if !c.paused {
 		event.Events = unix.EPOLLIN
 	}
-	if len(c.out) > 0 {
+	if len(c.out) > 0 || c.input > 0 {
 		event.Events |= unix.EPOLLOUT
 	}
+	if event.Events == c.interest {
+		return
+	}
+	c.interest = event.Events
 	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_MOD, c.fd, &event); err != nil {
 		panic("BUG: a conn is not in its loop's epoll set: " + err.Error())
 	}
@@ -223,10 +245,12 @@ func (l *loop) event(c *conn, events uint32, h handler) error {
 	if c.phase == connecting {
 		return l.connected(c, h)
 	}
-	if events&unix.EPOLLOUT != 0 && len(c.out) > 0 {
-		l.flush(c)
+	if events&unix.EPOLLOUT != 0 {
+		if err := l.flush(c, h); err != nil {
+			return err
+		}
 	}
-	if events&^unix.EPOLLOUT == 0 {
+	if events&^unix.EPOLLOUT == 0 || c.phase == gone {
 		return nil
 	}
 	_, err := l.receive(c, l.buf[:], h)

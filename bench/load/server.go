@@ -30,11 +30,13 @@ type Authenticator interface {
 
 // endpoint is a Server made ready for many logins: its socket address, and the StartupMessage.
 type endpoint struct {
-	family       int
-	address      unix.Sockaddr
-	loopback     bool // of IPv4: every address 127.x.y.z is one to come from
-	startup      []byte
-	authenticate func() Authenticator
+	family   int
+	address  unix.Sockaddr
+	loopback bool // of IPv4: every address 127.x.y.z is one to come from
+	startup  []byte
+	// receiveBuffer is SO_RCVBUF of its sockets, bytes; 0: what the kernel gives.
+	receiveBuffer int
+	authenticate  func() Authenticator
 }
 
 // endpoint resolves the address.
@@ -81,6 +83,11 @@ func (e *endpoint) socket(n int) (int, error) {
 }
 
 func (e *endpoint) prepare(fd, source int) error {
+	if e.receiveBuffer > 0 {
+		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, e.receiveBuffer); err != nil {
+			return err
+		}
+	}
 	if e.family == unix.AF_UNIX {
 		return nil
 	}

@@ -18,7 +18,7 @@ func (p *Pooler) kineticCommand(o Options, base string) (*exec.Cmd, error) {
 	binary := o.Binary
 	if binary == "" {
 		var err error
-		if binary, err = built(); err != nil {
+		if binary, err = Built(); err != nil {
 			return nil, err
 		}
 	}
@@ -38,13 +38,13 @@ drain:
 		return nil, err
 	}
 	cmd := exec.Command(binary, append([]string{"serve", "--config", base + ".yaml"}, o.Flags...)...)
-	cmd.Env = append(cleanEnvironment(), "GORACE=halt_on_error=1 exitcode=66")
+	cmd.Env = append(CleanEnvironment(), "GORACE=halt_on_error=1 exitcode=66")
 	cmd.Env = append(cmd.Env, o.Env...)
 	return cmd, nil
 }
 
-// cleanEnvironment leaves out variables that would change the product's settings or a client's.
-func cleanEnvironment() []string {
+// CleanEnvironment leaves out variables that would change the product's settings or a client's.
+func CleanEnvironment() []string {
 	var env []string
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "PG") {
@@ -54,8 +54,8 @@ func cleanEnvironment() []string {
 	return env
 }
 
-// built is the product's binary, made once per test process.
-var built = sync.OnceValues(func() (string, error) {
+// Built is the product's binary, made once per test process.
+var Built = sync.OnceValues(func() (string, error) {
 	root, err := Root()
 	if err != nil {
 		return "", err

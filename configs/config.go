@@ -35,6 +35,7 @@ type Server struct {
 	UnixSocketDir      string   `koanf:"unix_socket_dir"`  // empty: no Unix socket
 	UnixSocketMode     string   `koanf:"unix_socket_mode"` // octal; see SocketMode
 	Loops              int      `koanf:"loops"`            // 0: one per CPU of the process
+	IOUring            bool     `koanf:"io_uring"`
 	PoolMode           PoolMode `koanf:"pool_mode"`
 	MaxClients         int      `koanf:"max_clients"`
 	MaxUnauthenticated int      `koanf:"max_unauthenticated"`

@@ -70,7 +70,7 @@ func TestDefaults(t *testing.T) {
 	}
 	server := Server{
 		Listen: []string{"127.0.0.1:6432"}, UnixSocketMode: "0777", PoolMode: PoolModeTransaction, MaxClients: 10000,
-		MaxUnauthenticated: 1000, Backlog: 4096, LoginTimeoutMs: 60000, TCPKeepaliveMs: 60000,
+		MaxUnauthenticated: 1000, Backlog: 4096, LoginTimeoutMs: 60000, TCPKeepaliveMs: 60000, IOUring: true,
 		MaxBufferMemory: 256 << 20, MaxPools: 1000,
 	}
 	if !reflect.DeepEqual(c.Server, server) {

@@ -42,6 +42,10 @@ var serverOptions = []Option{
 		Doc: "Event loops. 0: one per CPU that the process may use (its cgroup included), less one that is left to helpers and to the kernel's share of the work; at least one",
 	},
 	{
+		Section: sectionServer, Key: "io_uring", Kind: KindBool, Default: true, Scope: ScopeProcess,
+		Doc: "Send what one round of a loop has to send by one io_uring call, where the kernel (5.12 or newer), the container and `kernel.io_uring_disabled` allow it; else, and with false, by one call per connection",
+	},
+	{
 		Section: sectionServer, Key: "pool_mode", Kind: KindEnum, Default: string(PoolModeTransaction), Enum: poolModes, Scope: ScopeProcess,
 		Doc: "How long a client keeps its backend. `transaction`: until the transaction ends; `session`: until the client leaves; `statement`: as `transaction`, but a block may not stay open",
 	},

@@ -38,12 +38,32 @@ func (c *client) write(pieces [][]byte) {
 		if taken == total(pieces) {
 			return
 		}
-		c.drainAt, c.drained = c.w.now(), 0
-		c.sock.WantWrite(true)
-		c.armTimer()
+		c.full()
 	}
 	if c.reason == reasonNone {
 		appendFrom(c.w, &c.out, pieces, taken)
+	}
+}
+
+// full: the socket takes no more, so that out is used from now on.
+func (c *client) full() {
+	c.sock.WantWrite(true)
+	if c.state < clientClosing { // which has a clock of its own
+		c.drainAt, c.drained = c.w.now(), 0
+		c.armTimer()
+	}
+}
+
+// OnUnsent: the socket did not take all that was written in the round. A failure
+// is dealt with in an event of its own.
+func (c *client) OnUnsent(_ *reactor.Socket, rest []byte, err error) {
+	switch {
+	case err != nil:
+		c.failWrite()
+		c.w.loop.Later(&c.sock)
+	case c.reason != reasonClientGone:
+		c.full()
+		c.out.Append(c.w.loop, rest)
 	}
 }
 
@@ -217,6 +237,7 @@ func (c *client) linger(ev reactor.Events) {
 
 // lingerWrite writes what is left and then shuts the write side.
 func (c *client) lingerWrite() bool {
+	c.sock.Flush()
 	if c.out.Len() > 0 {
 		if _, err := c.out.WriteTo(&c.sock); err != nil && err != errAgain {
 			return false

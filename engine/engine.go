@@ -153,9 +153,12 @@ func (e *Engine) makeWorkers(loops int) error {
 		w.mail.wake.Kind = msgMail
 		w.cancels.w = w
 		w.tick.Init(tickHandler{w})
-		loop, err := reactor.NewLoop(i, reactor.LoopOptions{OnMessage: w.onMessage, OnFailure: e.loopFailed})
+		loop, err := reactor.NewLoop(i, reactor.LoopOptions{OnMessage: w.onMessage, OnFailure: e.loopFailed, Ring: e.cfg.Server.IOUring})
 		if err != nil {
 			return fmt.Errorf("cannot start an event loop: %w; raise the limit of open files", err)
+		}
+		if err := loop.RingError(); err != nil && i == 0 {
+			e.log.Info("no io_uring: each connection is written by a system call of its own", "why", err)
 		}
 		w.loop = loop
 		e.adm.Bind(i, w)

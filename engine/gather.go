@@ -25,7 +25,6 @@ type gathered[C comparable] struct {
 }
 
 const (
-	joinMax   = 512
 	gatherMax = reactor.VectorsMax
 	madeBytes = 4096 // of heads and answers made during one walk; more leave in a further write
 )
@@ -62,18 +61,7 @@ func (g *gathered[C]) clear() {
 // writeGathered writes the pieces to a socket and what it does not take to out,
 // which is empty before; taken is how many bytes the socket took.
 func writeGathered(sock *reactor.Socket, pieces [][]byte) (taken int, err error) {
-	if len(pieces) == 1 {
-		taken, err = sock.Write(pieces[0])
-	} else if total(pieces) <= joinMax { // one send costs less than a gathering one
-		var joined [joinMax]byte
-		n := 0
-		for _, p := range pieces {
-			n += copy(joined[n:], p)
-		}
-		taken, err = sock.Write(joined[:n])
-	} else {
-		taken, err = sock.Writev(pieces)
-	}
+	taken, err = sock.Put(pieces)
 	if err == errAgain {
 		err = nil
 	}

@@ -240,7 +240,17 @@ func (s *server) write(pieces [][]byte) {
 // queue appends p to out without writing: it leaves with the next flush.
 func (s *server) queue(p []byte) {
 	s.push()
+	s.sock.Flush()
 	s.out.Append(s.w.loop, p)
+}
+
+// OnUnsent: the socket did not take all that was written in the round.
+func (s *server) OnUnsent(_ *reactor.Socket, rest []byte, err error) {
+	if err != nil || s.state >= serverClosing {
+		return // the read side reports the loss, with the server's last words
+	}
+	s.out.Append(s.w.loop, rest)
+	s.sock.WantWrite(true)
 }
 
 // flush writes what out holds.

@@ -138,6 +138,7 @@ func (s *server) discard(r closeReason, why string) {
 		s.w.log.Info("server closing", "server", s.number, "pid", s.pid, "database", s.pool.key.database,
 			"cause", s.reason.String(), "why", why)
 	}
+	s.sock.Flush()
 	s.setState(serverClosing)
 	inside := s.torn || s.out.Len() > 0 // the first bytes in out may be the rest of a message
 	s.in.Release(s.w.loop)

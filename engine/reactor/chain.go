@@ -151,6 +151,9 @@ func (c *Chain) writeOnce(s *Socket) (asked, sent int, err error) {
 	if !s.Alive() {
 		return 0, 0, unix.EBADF
 	}
+	if s.staged != 0 {
+		panic("BUG: reactor: bytes of a chain overtake those of Put")
+	}
 	v := &s.loop.vectors
 	for k := c.head; k != nil && v.add(k.held()); k = k.next {
 	}

@@ -29,7 +29,7 @@ import (
 //   - timers pending implies that the timerfd is armed before the loop sleeps
 //
 // One round: a batch of events, a turn (mail, timers, ready sockets), then what
-// must not happen inside a batch (closing descriptors, Defer). Why it yields
+// must not happen inside a batch (Defer, sending what was Put, closing descriptors). Why it yields
 // before it sleeps, with figures: docs/design/0004-own-poll-loop.md.
 
 const (
@@ -54,6 +54,9 @@ type LoopOptions struct {
 	// reason than Stop: a panic in a handler (err carries its stack) or a failing
 	// poller. All sockets of the loop are closed by then.
 	OnFailure func(l *Loop, err error)
+	// Ring sends the writes of a round in one system call by io_uring, if the
+	// kernel lets us (see Loop.RingError).
+	Ring bool
 }
 
 // Loop is one event loop on one goroutine. Everything reachable from it belongs
@@ -71,6 +74,7 @@ type Loop struct {
 	table   []*Socket
 	ready   []*Socket // in order; nil where a socket left the list
 	scratch []byte
+	outbox  *outbox
 	vectors vectors
 	chunks  freeChunks
 
@@ -83,6 +87,7 @@ type Loop struct {
 	after   []func()
 	closing []int32
 	failure error
+	ringErr error
 
 	yieldScore int // how often a yield found events of late
 	sleeps     int
@@ -105,9 +110,12 @@ func NewLoop(id int, opts LoopOptions) (*Loop, error) {
 	}
 	l := &Loop{
 		ID: id, opts: opts, poller: poller, wakeFD: -1, timerFD: -1,
-		now: Now(), table: make([]*Socket, tableMin), scratch: make([]byte, ScratchBytes),
+		now: Now(), table: make([]*Socket, tableMin), scratch: make([]byte, ScratchBytes), outbox: new(outbox),
 	}
 	l.wheel = reaper.NewWheel(l.now)
+	if opts.Ring {
+		l.outbox.ring, l.ringErr = openRing()
+	}
 	if err := l.openDescriptors(); err != nil {
 		_ = l.closeDescriptors()
 		return nil, fmt.Errorf("loop %d: %w", id, err)
@@ -136,6 +144,10 @@ func (l *Loop) closeDescriptors() error {
 	if l.timerFD >= 0 {
 		_ = unix.Close(l.timerFD)
 		l.timerFD = -1
+	}
+	if r := l.outbox.ring; r != nil {
+		r.close()
+		l.outbox.ring = nil
 	}
 	return l.poller.close()
 }
@@ -254,6 +266,9 @@ func (l *Loop) onEvent(fd int, ev uint32) {
 		return
 	}
 	l.now = Now()
+	if l.outbox.n > 0 && l.now-l.outbox.since > outboxTime {
+		l.flush()
+	}
 	switch {
 	case fd < len(l.table) && l.table[fd] != nil:
 		l.dispatch(l.table[fd], ev)
@@ -349,9 +364,19 @@ func (l *Loop) afterBatch() {
 			fn()
 		}
 	}
+	if l.outbox.n > 0 {
+		l.flush()
+	}
 	if len(l.closing) > 0 {
 		l.closeQueued()
 	}
+}
+
+// flush sends what was put in this round, and counts the time as Busy.
+func (l *Loop) flush() {
+	begin := Now()
+	l.outbox.flush()
+	l.busy.Add(Now() - begin)
 }
 
 // Wake makes the loop run a turn, from any goroutine.
@@ -383,6 +408,7 @@ func (l *Loop) teardown() {
 			_ = unix.Close(m.Ref.(*Accepted).FD)
 		}
 	}
+	l.outbox.flush()
 	l.closeQueued()
 	_ = l.closeDescriptors()
 }
@@ -394,6 +420,10 @@ func (l *Loop) Now() int64 { return l.now }
 // Scratch returns the loop's one read buffer, ScratchBytes long. Its content is
 // valid until the callback returns. Loop only.
 func (l *Loop) Scratch() []byte { return l.scratch }
+
+// RingError tells why a loop that was to have io_uring has none; nil if it has
+// one or was not to.
+func (l *Loop) RingError() error { return l.ringErr }
 
 // Sockets returns the number of sockets registered with the loop. Any goroutine.
 func (l *Loop) Sockets() int { return int(l.sockets.Load()) }

@@ -307,13 +307,13 @@ func TestReadyListIsBoundedAndFair(t *testing.T) {
 	})
 }
 
-// ring is a timer that reports its time.
-type ring struct {
+// bell is a timer that reports its time.
+type bell struct {
 	ch  chan int64
 	now func() int64
 }
 
-func (r ring) Fire(now int64) int64 {
+func (r bell) Fire(now int64) int64 {
 	if now != r.now() {
 		r.ch <- -1
 	}
@@ -324,7 +324,7 @@ func (r ring) Fire(now int64) int64 {
 func TestTimersFire(t *testing.T) {
 	l := startLoop(t)
 	w := l.Wheel()
-	r := ring{make(chan int64, 4), l.Now}
+	r := bell{make(chan int64, 4), l.Now}
 	var at int64
 	on(t, l, func() {
 		timer := newTimer(r)
@@ -340,7 +340,7 @@ func TestTimersFire(t *testing.T) {
 func TestManyTimersOfOneTick(t *testing.T) {
 	const timers = 5000
 	l := startLoop(t)
-	r := ring{make(chan int64, timers), l.Now}
+	r := bell{make(chan int64, timers), l.Now}
 	on(t, l, func() {
 		at := l.Now() + 1
 		for range timers {
@@ -364,7 +364,7 @@ func TestTimerfdIsDisarmedAfterASecondOfNothing(t *testing.T) {
 		l.Stop()
 		_ = l.Run()
 	}()
-	timer := newTimer(ring{make(chan int64, 1), l.Now})
+	timer := newTimer(bell{make(chan int64, 1), l.Now})
 	l.wheel.Schedule(timer, l.now+1)
 	l.armTimer()
 	if !timerRuns(t, l) {

@@ -47,6 +47,18 @@ type Handler interface {
 	OnReady(s *Socket, ev Events)
 }
 
+// Sender is the handler of a socket that uses Put.
+type Sender interface {
+	Handler
+	// OnUnsent gives back what the kernel did not take of the bytes that Put had
+	// accepted: the socket is full (err nil; Writable will be reported, Unix:
+	// after WantWrite) or has failed. rest is valid until it returns. It comes
+	// between two events or from inside any write of the loop, and before anything
+	// else is written to s: it must not write or close any socket; Loop.Later
+	// gives it an event of its own.
+	OnUnsent(s *Socket, rest []byte, err error)
+}
+
 type socketFlags uint8
 
 const (
@@ -63,6 +75,7 @@ type Socket struct {
 	fd      int32
 	ready   int32
 	flags   socketFlags
+	staged  uint8 // its entry in the loop's outbox plus one, 0 without
 }
 
 // Add registers the non-blocking descriptor fd as s and takes ownership of it;
@@ -136,6 +149,7 @@ func (l *Loop) dispatch(s *Socket, raw uint32) {
 // current batch that are still to come find an empty slot.
 func (s *Socket) leave() {
 	l := s.loop
+	l.outbox.disown(s)
 	s.flags &^= flagOpen
 	l.table[s.fd] = nil
 	l.sockets.Add(-1)
@@ -182,6 +196,7 @@ func (s *Socket) Detach() (fd int) {
 	if s.flags&flagOpen == 0 {
 		panic("BUG: reactor: Detach of a socket that is not open")
 	}
+	s.Flush()
 	s.leave()
 	s.loop = nil
 	return int(s.fd)
@@ -234,6 +249,9 @@ func (s *Socket) Write(p []byte) (n int, err error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
+	if !s.Flush() {
+		return 0, unix.EAGAIN
+	}
 	return rawSend(int(s.fd), p)
 }
 
@@ -242,6 +260,9 @@ func (s *Socket) Write(p []byte) (n int, err error) {
 func (s *Socket) Writev(iov [][]byte) (n int, err error) {
 	if s.flags&flagOpen == 0 {
 		return 0, unix.EBADF
+	}
+	if !s.Flush() {
+		return 0, unix.EAGAIN
 	}
 	v := &s.loop.vectors
 	for _, p := range iov {
@@ -252,6 +273,40 @@ func (s *Socket) Writev(iov [][]byte) (n int, err error) {
 	return v.send(int(s.fd))
 }
 
+// Put writes the pieces, at most VectorsMax. Up to PutMax bytes it copies and
+// sends at the end of the round, when the handler, a Sender, is told what the
+// kernel does not take: they count as written here. More than that is Writev. In
+// each case n < the total means that the socket is full. The owner must hold no
+// other bytes that go to s before these.
+func (s *Socket) Put(pieces [][]byte) (n int, err error) {
+	if s.flags&flagOpen == 0 {
+		return 0, unix.EBADF
+	}
+	for _, p := range pieces {
+		n += len(p)
+	}
+	if n > PutMax {
+		return s.Writev(pieces)
+	}
+	if b := s.loop.outbox; !b.stage(s, pieces, n) {
+		if !s.Flush() {
+			return 0, unix.EAGAIN
+		}
+		s.loop.flush()
+		b.stage(s, pieces, n)
+	}
+	return n, nil
+}
+
+// Flush sends what Put has accepted for s, and reports whether the kernel took
+// all of it. If not, OnUnsent has been called. Loop only.
+func (s *Socket) Flush() bool {
+	if s.staged == 0 {
+		return true
+	}
+	return s.loop.outbox.flushOne(s)
+}
+
 // ShutdownWrite ends our side of the stream (FIN): the peer reads what was
 // written and then the end. Closing a TCP socket with unread input would reset
 // instead, and could destroy a last message on its way.
@@ -259,6 +314,7 @@ func (s *Socket) ShutdownWrite() error {
 	if s.flags&flagOpen == 0 {
 		return unix.EBADF
 	}
+	s.Flush()
 	return os.NewSyscallError("shutdown", unix.Shutdown(int(s.fd), unix.SHUT_WR))
 }
 

@@ -167,7 +167,7 @@ func (c *client) mayRead() bool {
 	case clientStartup, clientIdle, clientSkipping:
 		return !c.held
 	case clientLinked:
-		return !c.held && c.room() > 0
+		return !c.held && !c.srv.again.failed && c.room() > 0
 	}
 	return false
 }
@@ -272,8 +272,10 @@ func (c *client) run() {
 // consumes tells whether held input can be looked at in this state.
 func (c *client) consumes() bool {
 	switch c.state {
-	case clientStartup, clientIdle, clientLinked, clientSkipping:
+	case clientStartup, clientIdle, clientSkipping:
 		return true
+	case clientLinked:
+		return !c.srv.again.failed // what is sent again comes first
 	}
 	return false
 }

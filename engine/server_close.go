@@ -90,11 +90,11 @@ func (s *server) lastWords() *protocol.ErrorFields {
 // application would go on in autocommit.
 //
 // A SET of the client that is not yet part of its profile is lost with the server,
-// as what is pinned is.
+// as what is pinned is; so is a RESET whose ReadyForQuery is held.
 func (s *server) tellLoss(c *client) {
 	e := *s.lastWords()
 	midAnswer := s.rest > 0 && !s.restSwal
-	stays := c.pins == 0 && !c.settings.Lost() && s.tracker.Status() == 'I' && c.rest == 0 && !midAnswer
+	stays := c.pins == 0 && c.srv.told == nil && !c.settings.Lost() && s.tracker.Status() == 'I' && c.rest == 0 && !midAnswer
 	ready, open := s.tracker.ReadyOwed(), s.tracker.SyncOwed()
 	s.unlink()
 	s.w.stats.backendsLost.inc()

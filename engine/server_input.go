@@ -98,7 +98,8 @@ func (s *server) putInstead() {
 // mustSeeWhole: messages whose body decides something.
 func (s *server) mustSeeWhole(typ byte) bool {
 	switch typ {
-	case protocol.BackendReadyForQuery, protocol.BackendErrorResponse, protocol.BackendParameterStatus:
+	case protocol.BackendReadyForQuery, protocol.BackendErrorResponse, protocol.BackendParameterStatus,
+		protocol.BackendCommandComplete:
 		return true
 	}
 	return s.probe != nil || s.question != askNothing

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"pgkinetic/engine"
+	"pgkinetic/engine/reactor"
 	"pgkinetic/internal/pgtest"
 	"pgkinetic/internal/pgwire"
 )
@@ -111,6 +113,39 @@ func TestBehindASecondTry(t *testing.T) {
 				t.Errorf("%s, want %s", got, test.want)
 			}
 		})
+	}
+}
+
+// TestMuchBehindASecondTry: as much as is read in advance waits behind a group that is sent again.
+func TestMuchBehindASecondTry(t *testing.T) {
+	t.Parallel()
+	pg := pgtest.Shared(t)
+	r, e, address := relayed(t)
+	table := role(t, pg)
+	pg.Exec(t, "create table "+table+" as select 1 as x")
+	text := pgwire.Parse("s", "select * from "+table)
+	warm, c := login(t, address), login(t, address)
+	send(t, warm, text, invoke("s"))
+	types(t, warm, 1)
+	send(t, c, text, pgwire.Sync())
+	types(t, c, 1)
+	pg.Exec(t, "alter table "+table+" add y int")
+	var once sync.Once
+	failed, goOn := make(chan struct{}), make(chan struct{})
+	pass := func(c net.Conn, m []byte) {
+		once.Do(func() { close(failed); <-goOn })
+		_, _ = c.Write(m)
+	}
+	r.toEngine.Store(&pass)
+	send(t, c, invoke("s")) // its first use: what is behind it waits
+	<-failed
+	read := e.Stats().BytesFromClients + reactor.ScratchBytes
+	query := pgwire.Query("select 7 --" + strings.Repeat(" ", 1000))
+	send(t, c, bytes.Repeat(query, 140))
+	until(t, "a buffer full", func() bool { return e.Stats().BytesFromClients == read })
+	close(goOn)
+	if got := types(t, c, 141); got != "2TDCZI"+strings.Repeat("TDCZI", 140) {
+		t.Errorf("%.80s…", got)
 	}
 }
 

@@ -20,8 +20,9 @@ package engine
 // Invariants:
 //   - srv != nil exactly in linked and loginLink; waiter != nil exactly in
 //     waiting and loginWait;
-//   - in holds at most one read scratch: it is non-empty only while its first
-//     message is incomplete, or while held, waiting or in todo;
+//   - in holds at most one read scratch, and before that a group that is sent
+//     again: it is non-empty only while its first message is incomplete, or while
+//     held, waiting or in todo;
 //   - out holds what the socket did not take; nothing is ever appended beyond
 //     the backend buffer cap plus one locally made answer.
 
@@ -230,7 +231,7 @@ func (c *client) onReadable() {
 	}
 }
 
-// feed consumes p and keeps what was not taken.
+// feed consumes p, the first of what c has sent, and keeps what was not taken.
 func (c *client) feed(p []byte) {
 	if c.state >= clientIdle {
 		c.since = c.w.now()
@@ -240,12 +241,22 @@ func (c *client) feed(p []byte) {
 		return
 	}
 	if used < len(p) {
-		c.in.Append(c.w.loop, p[used:])
+		c.putBack(p[used:])
 	}
 	if c.srv != nil {
 		c.srv.flush()
 	}
 	c.armTimer()
+}
+
+// putBack puts p before the input that is held.
+func (c *client) putBack(p []byte) {
+	loop := c.w.loop
+	behind := make([]byte, c.in.Len()) // mostly none
+	c.in.CopyTo(behind)
+	c.in.Release(loop)
+	c.in.Append(loop, p)
+	c.in.Append(loop, behind)
 }
 
 // run goes on with held input after something changed, then reads on.
@@ -259,9 +270,13 @@ func (c *client) run() {
 	if n := c.in.Len(); (n > 0 || c.gathered()) && c.consumes() {
 		c.held = false
 		buf := c.w.loop.Scratch()
-		c.in.CopyTo(buf[:n])
-		c.in.Release(c.w.loop)
-		c.feed(buf[:n])
+		part := buf[:min(n, len(buf))]
+		c.in.CopyTo(part)
+		c.in.Discard(c.w.loop, len(part))
+		c.feed(part)
+		if len(part) < n && !c.held && c.state < clientClosing {
+			c.w.later(c)
+		}
 	}
 	c.held = c.held && (c.in.Len() > 0 || c.gathered())
 	if c.wantRead && c.state < clientClosing && c.mayRead() {

@@ -15,8 +15,8 @@ package engine
 
 import "pgkinetic/engine/reactor"
 
-// gathered holds the pieces for connections of one kind (*server or *client).
-type gathered[C comparable] struct {
+// gathered holds the pieces for connections of one kind.
+type gathered[C connection] struct {
 	of     C
 	n      int
 	used   int
@@ -24,39 +24,16 @@ type gathered[C comparable] struct {
 	made   [madeBytes]byte
 }
 
+// connection is *server or *client; write keeps what its socket does not take.
+type connection interface {
+	comparable
+	write(pieces [][]byte)
+}
+
 const (
 	gatherMax = reactor.VectorsMax
 	madeBytes = 4096 // of heads and answers made during one walk; more leave in a further write
 )
-
-// add appends a piece: there is room (full).
-func (g *gathered[C]) add(p []byte) {
-	g.pieces[g.n] = p
-	g.n++
-}
-
-func (g *gathered[C]) full() bool { return g.n == gatherMax }
-
-// scratch gives room for a message made here, of at most n bytes: append to it and
-// give the result to keep. nil: there is none, push first.
-func (g *gathered[C]) scratch(n int) []byte {
-	if len(g.made)-g.used < n {
-		return nil
-	}
-	return g.made[g.used:g.used]
-}
-
-// keep adds what was appended to scratch.
-func (g *gathered[C]) keep(p []byte) {
-	g.used += len(p)
-	g.add(p)
-}
-
-func (g *gathered[C]) clear() {
-	var none C
-	clear(g.pieces[:g.n])
-	g.of, g.n, g.used = none, 0, 0
-}
 
 // writeGathered writes the pieces to a socket and what it does not take to out,
 // which is empty before; taken is how many bytes the socket took.
@@ -87,92 +64,69 @@ func appendFrom(w *worker, out *reactor.Chain, pieces [][]byte, skip int) {
 	}
 }
 
-// put sends p to PostgreSQL with the next push; p must stay as it is until then.
-func (s *server) put(p []byte) {
-	g := &s.w.toServer
-	if g.of != s {
-		s.w.pushServer()
-		g.of = s
-	} else if g.full() {
-		s.push()
-		g.of = s
+// put adds p to the pieces for a connection; p must stay as it is until its push.
+func (g *gathered[C]) put(of C, p []byte) {
+	if g.of != of || g.n == gatherMax {
+		g.push()
+		g.of = of
 	}
-	g.add(p)
+	g.pieces[g.n] = p
+	g.n++
 }
 
-// push writes what was put.
-func (s *server) push() {
-	g := &s.w.toServer
-	if g.of != s {
+// push writes what was put, whichever connection it is for.
+func (g *gathered[C]) push() {
+	var none C
+	if g.of == none {
 		return
 	}
-	s.write(g.pieces[:g.n])
-	g.clear()
+	of := g.of
+	g.of = none
+	of.write(g.pieces[:g.n])
+	clear(g.pieces[:g.n])
+	g.n, g.used = 0, 0
 }
 
-// pushServer pushes for whichever server has pieces.
-func (w *worker) pushServer() {
-	if s := w.toServer.of; s != nil {
-		s.push()
+// pushFor is push if the pieces are for this connection.
+func (g *gathered[C]) pushFor(of C) {
+	if g.of == of {
+		g.push()
 	}
 }
+
+// put sends p to PostgreSQL with the next push; p must stay as it is until then.
+func (s *server) put(p []byte) { s.w.toServer.put(s, p) }
+
+// push writes what was put.
+func (s *server) push() { s.w.toServer.pushFor(s) }
 
 // put sends p to the client with the next push; p must stay as it is until then.
-func (c *client) put(p []byte) {
-	g := &c.w.toClient
-	if g.of != c {
-		c.w.pushClient()
-		g.of = c
-	} else if g.full() {
-		c.push()
-		g.of = c
-	}
-	g.add(p)
-}
+func (c *client) put(p []byte) { c.w.toClient.put(c, p) }
 
 // push writes what was put.
-func (c *client) push() {
-	g := &c.w.toClient
-	if g.of != c {
-		return
-	}
-	g.of = nil // write may end in a handler that pushes
-	c.write(g.pieces[:g.n])
-	g.clear()
-}
+func (c *client) push() { c.w.toClient.pushFor(c) }
 
-func (w *worker) pushClient() {
-	if c := w.toClient.of; c != nil {
-		c.push()
-	}
-}
+func (w *worker) pushServer() { w.toServer.push() }
+func (w *worker) pushClient() { w.toClient.push() }
 
 // made gives room for a message of at most n bytes that is made here: append to it
 // and give the result to putMade.
 func (s *server) made(n int) []byte {
 	g := &s.w.toServer
-	if g.of != s {
-		s.w.pushServer()
-		g.of = s
-	}
 	if n > madeBytes {
 		return make([]byte, 0, n)
 	}
-	p := g.scratch(n)
-	if p == nil || g.full() {
-		s.push()
+	if g.of != s || g.n == gatherMax || madeBytes-g.used < n {
+		g.push()
 		g.of = s
-		p = g.scratch(n)
 	}
-	return p
+	return g.made[g.used:g.used]
 }
 
 // putMade is put for what was appended to made.
 func (s *server) putMade(p []byte) {
-	g := &s.w.toServer
-	if len(p) > madeBytes || g.full() {
-		s.put(p)
-		return
+	s.put(p)
+	if len(p) <= madeBytes {
+		s.w.toServer.used += len(p)
 	}
-	g.keep(p)
 }

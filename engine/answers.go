@@ -10,6 +10,7 @@ package engine
 // with the server's next message, or at once when nothing is owed and a Flush comes.
 
 import (
+	"pgkinetic/engine/statements"
 	"pgkinetic/protocol"
 )
 
@@ -137,19 +138,18 @@ func (s *server) errorFor(c *client, n uint64, body, code []byte) []byte {
 		w.answer = protocol.AppendError(w.answer[:0], *s.swap)
 		return w.answer
 	}
-	from, st := s.held.NamedIn(body)
 	if mayBeStale(code) {
 		if k := s.held.Outdated(n); k > 0 {
 			w.stats.prepared[preparedStale].add(uint64(k))
 		}
 	}
-	if st == nil {
-		return nil
-	}
-	name, ok := c.catalog().NameOf(st)
+	name, ok := c.catalog().NameOf(n)
 	if !ok {
 		return nil
 	}
-	w.answer = protocol.RenameInError(w.answer[:0], body, from, name)
-	return w.answer
+	if from := statements.NameIn(body); from != "" {
+		w.answer = protocol.RenameInError(w.answer[:0], body, from, name)
+		return w.answer
+	}
+	return nil
 }

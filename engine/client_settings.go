@@ -85,6 +85,9 @@ func (c *client) resolve(s *server) bool {
 	prof, r := c.settings.Resolve(c.prof, c.first, &s.applied, s.params)
 	switch r {
 	case session.AskServer:
+		if c.unkept() {
+			return true // a Query of ours would take the statement away
+		}
 		s.w.answer = c.settings.AppendReadBack(s.w.answer[:0])
 		s.ask(s.w.answer, askSettings)
 		s.flush()
@@ -93,7 +96,7 @@ func (c *client) resolve(s *server) bool {
 		c.pin(pinUnknown)
 		return true
 	}
-	if s.left&leftLibrary == 0 {
+	if s.left&(leftLibrary|leftUnknown) == 0 {
 		c.unpin(pinUnknown)
 	}
 	c.settings = nil

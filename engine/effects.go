@@ -31,6 +31,7 @@ func (c *client) passQuery(m []byte, l *look) disposition {
 	if d == take || d == takeFlush {
 		s := c.srv
 		n := s.tracker.Sent()
+		c.replacesUnnamed()
 		c.catalog().Query(n)
 		s.held.Query(n)
 		c.strange = false
@@ -42,9 +43,9 @@ func (c *client) passQuery(m []byte, l *look) disposition {
 // passExecute passes on an Execute.
 func (c *client) passExecute(m []byte, l *look) disposition {
 	portal, _ := protocol.ExecutePortal(m[protocol.HeaderLen:])
-	st := c.prep.portal(portal)
+	st, unseen := c.prep.portal(portal)
 	if st == nil {
-		return c.passAsIs(protocol.FrontendExecute, m, l)
+		return c.passUnseen(m, l, unseen)
 	}
 	if d := c.readyText(protocol.FrontendExecute, st.Flags(), st.Text()); d != take {
 		return d
@@ -52,6 +53,20 @@ func (c *client) passExecute(m []byte, l *look) disposition {
 	d := c.passAsIs(protocol.FrontendExecute, m, l)
 	if d == take || d == takeFlush {
 		c.executed(c.srv.tracker.Sent(), st.Lexed(), st.Text())
+	}
+	return d
+}
+
+// passUnseen passes on an Execute of a portal of which no more is known than flags
+// that its statement may have.
+func (c *client) passUnseen(m []byte, l *look, flags sqllex.Flags) disposition {
+	if p := pinsOf(flags); !c.mayPin(p) {
+		return c.failInPlace(protocol.FrontendExecute, c.pinRefused(p))
+	}
+	d := c.passAsIs(protocol.FrontendExecute, m, l)
+	if flags != 0 && (d == take || d == takeFlush) {
+		c.executedUnseen(flags)
+		c.recheck = true
 	}
 	return d
 }
@@ -126,19 +141,9 @@ func (c *client) executed(n uint64, r sqllex.Result, sql []byte) {
 	if flags == 0 {
 		return
 	}
-	if flags&sqllex.Load != 0 {
-		c.srv.left |= leftLibrary
-	}
-	if flags&sqllex.Do != 0 {
-		c.srv.left |= leftHidden
-	}
+	c.leaves(flags)
 	if flags&sqllex.SetLocal != 0 {
-		c.localSet = true
 		c.moved = c.moved || movesNames(sql)
-		c.doubts++
-	}
-	if flags&sqllex.TempTable != 0 {
-		c.doubts++
 	}
 	const follows = statementFlags | session.Changes | listenFlags
 	live := c.follow != nil || c.settings.Live()
@@ -163,20 +168,34 @@ func (c *client) executed(n uint64, r sqllex.Result, sql []byte) {
 	}
 }
 
-// executedUnseen is executed for a text too large to be kept, which has passed
-// through.
+// leaves notes what a text with these flags may leave on the server, and that texts
+// may have another meaning behind it.
+func (c *client) leaves(flags sqllex.Flags) {
+	if flags&sqllex.Load != 0 {
+		c.srv.left |= leftLibrary
+	}
+	if flags&sqllex.Do != 0 {
+		c.srv.left |= leftHidden
+	}
+	if flags&sqllex.SetLocal != 0 {
+		c.localSet = true
+	}
+	if flags&(sqllex.SetLocal|sqllex.TempTable) != 0 {
+		c.doubts++
+	}
+}
+
+// executedUnseen is executed for a text of which only the flags are known: one too
+// large to be kept, which has passed through, or that of a portal beyond those that
+// are remembered.
 func (c *client) executedUnseen(flags sqllex.Flags) {
 	s := c.srv
 	n := s.tracker.Sent()
 	c.pin(pinsOf(flags))
 	s.unseen = s.unseen || c.limits.ResetCheck
 	c.mayEndPins(flags, sqllex.ClassMaintenance)
-	if flags&sqllex.Load != 0 {
-		s.left |= leftLibrary
-	}
-	if flags&sqllex.Do != 0 {
-		s.left |= leftHidden
-	}
+	c.leaves(flags)
+	c.moved = c.moved || flags&sqllex.SetLocal != 0
 	if !c.virtual() {
 		return
 	}
@@ -231,6 +250,15 @@ func (c *client) execute(n uint64, op *sqllex.Op, sql []byte) {
 	}
 }
 
+// endPins ends pins whose causes a statement has taken away. DEALLOCATE ALL and DISCARD
+// ALL leave an unnamed statement.
+func (c *client) endPins(p pinSet) {
+	if c.unkept() {
+		p &^= pinLargeParse
+	}
+	c.unpin(p)
+}
+
 // settleStatements takes account of what an answer has settled.
 func (s *server) settleStatements(c *client) {
 	t := &s.tracker
@@ -277,7 +305,7 @@ func (s *server) stepped(c *client, n uint64, typ byte, body []byte) {
 	}
 	if c.srv.ends.number == n { // the last statement that ends pins, or one before it
 		if c.srv.pinAt < n {
-			c.unpin(c.srv.ends.pins)
+			c.endPins(c.srv.ends.pins)
 		}
 		c.srv.ends = ending{}
 	}

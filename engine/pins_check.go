@@ -49,9 +49,10 @@ func (s *server) checkReset(c *client) bool {
 	return true
 }
 
-// askPins asks which of c's pins have a cause. false: there is nothing to ask.
+// askPins asks which of c's pins have a cause. false: there is nothing to ask, or a
+// Query of ours would take away an unnamed statement for which c stays.
 func (s *server) askPins(c *client) bool {
-	if !c.recheck || c.pins&pinsChecked == 0 {
+	if !c.recheck || c.pins&pinsChecked == 0 || c.unkept() {
 		return false
 	}
 	c.recheck = false

@@ -155,7 +155,7 @@ func (s *server) closeStrays(c *client) (busy bool) {
 	}
 	for _, k := range c.prep.raw.strays {
 		if s.tracker.Inject(protocol.FrontendClose) == protocol.Forward {
-			s.queue(protocol.AppendClose(nil, protocol.TargetStatement, []byte(k.name)))
+			s.put(protocol.AppendClose(nil, protocol.TargetStatement, k.name))
 			busy = true
 		}
 	}

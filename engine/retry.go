@@ -77,13 +77,10 @@ func (c *client) renew(m []byte, st *statements.Statement, flags sqllex.Flags) {
 	}
 }
 
-// mustSettle tells whether a use of a statement by c has to wait until the groups
-// before it have ended: it is c's first, of a copy that was there before c came, and
-// only when nothing else is owed can its failure be made good.
-func (c *client) mustSettle(name []byte) bool {
-	t := &c.srv.tracker
-	return t.Done()+1 < c.srv.groupAt && c.prep.catalog.Unused(name)
-}
+// mustSettle tells whether c's first use of a statement has to wait until the groups
+// before it have ended: its copy may have been there before c came, and only when
+// nothing else is owed can its failure be made good.
+func (c *client) mustSettle() bool { return c.srv.tracker.Done()+1 < c.srv.groupAt }
 
 // groupBehind gives how many bytes of p belong to the group that m begins, Sync
 // included, -1 if its Sync is not there; described tells that it asks for the

@@ -221,7 +221,7 @@ func (s *server) answered(typ byte, body []byte, a *protocol.Answer) (forward, o
 			c.follow.log.fail()
 		}
 	case protocol.BackendNotificationResponse:
-		return !c.virtual(), true // else the pool's listener tells it
+		return !c.virtual() || s.left&leftUnknown != 0, true // else the pool's listener tells it
 	}
 	return !a.Swallow, true
 }

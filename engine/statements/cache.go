@@ -64,7 +64,7 @@ func (c *Cache) find(key uint64, env Environment, body []byte) *Statement {
 }
 
 func (c *Cache) keep(key uint64, st *Statement) *Statement {
-	if st == nil || st.Size() > cacheLargest {
+	if st == nil || st.own || st.Size() > cacheLargest {
 		return st
 	}
 	if c.slots == nil {

@@ -58,6 +58,7 @@ type Catalog struct {
 	peak      int // most entries of names since it was made
 	spare     *name
 	spares    int
+	uses      fifo[use] // in flight, and answered ones before those
 }
 
 const (
@@ -77,7 +78,7 @@ type name struct {
 	latest     *Statement // while inFlight > 0
 	latestAt   uint64
 	inFlight   int32
-	used       bool // since its last Parse (FirstUse)
+	used       bool // since its last Parse, or its copies are the client's own
 }
 
 func (n *name) text() []byte { return n.key[:n.length] }
@@ -108,6 +109,7 @@ type operation struct {
 type Found struct {
 	Statement *Statement
 	Since     uint64
+	name      *name // valid until something is told to the Catalog
 }
 
 // Lookup returns what a name (empty: the unnamed statement) means to a message
@@ -131,9 +133,9 @@ func (c *Catalog) Lookup(text []byte) Found {
 
 func (n *name) found() Found {
 	if n.inFlight > 0 {
-		return Found{Statement: n.latest, Since: n.latestAt}
+		return Found{Statement: n.latest, Since: n.latestAt, name: n}
 	}
-	return Found{Statement: n.committed}
+	return Found{Statement: n.committed, name: n}
 }
 
 // Parse tells that a Parse was sent which gives a name a statement. The caller
@@ -147,7 +149,7 @@ func (c *Catalog) Parse(number uint64, text []byte, s *Statement) {
 	} else {
 		c.forgetReplaced(s)
 	}
-	n.used = false
+	n.used = s.Own()
 	c.bytes += s.Size()
 	at := c.push(operation{number: number, kind: opParse, name: n, statement: s})
 	if n == &c.unnamed {
@@ -254,8 +256,14 @@ func (c *Catalog) Step(number uint64) {
 // Lost tells that the server connection has ended: what it has not answered is
 // taken as not executed.
 func (c *Catalog) Lost() {
+	if c == nil {
+		return
+	}
 	for c.InFlight() {
 		c.settle(protocol.Removed)
+	}
+	for c.uses.len() > 0 {
+		c.uses.pop()
 	}
 }
 

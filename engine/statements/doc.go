@@ -2,19 +2,22 @@
 // own, a server's names are ours, and what ties them together is the full text.
 //
 //   - Statement: a text with its parameter types; Body, Text, Lexed, Flags, Ops,
-//     MayCopy, Size. NewStore, Store.Intern and Store.Under make equal ones one
-//     pointer; a Cache for each loop (NewCache, Cache.Statement, Cache.Under)
-//     does so without a lock.
+//     MayCopy, Own, Kept, Size. NewStore, Store.Intern and Store.Under make equal
+//     ones one pointer; a Cache for each loop (NewCache, Cache.Statement,
+//     Cache.Under) does so without a lock. Unkept stands for one whose text is not
+//     kept.
 //   - Environment (NewEnvironment, EnvironmentSettings): those settings of a
 //     client that decide what a text means when it is parsed.
 //   - Catalog: one client's names. Lookup; Parse, Close, Query, Clear when these
 //     are sent; Step, Settle, Lost when they are answered; Fits, Bytes, Len,
-//     InFlight. Nothing but Parse and Fits needs one to exist: nil is a client
-//     that has never prepared anything.
+//     InFlight; Found.Unused and Found.Use; Use and NameOf, for the names in the
+//     server's errors (NameIn). Nothing but Parse, Fits and Use needs one to exist:
+//     nil is a client that has never prepared anything.
 //   - Held: one server connection's copies. NewHeld, SetLimits; Find, Use; Parse,
-//     NextClose and CloseSent, Deallocate, Clear, ParseUnnamed, CloseUnnamed, Query when
-//     these are sent; Step, Settle when they are answered; Stale, Leaked,
-//     Unnamed, Len, Bytes. AppendName is what the server calls a copy.
+//     NextClose and CloseSent, Deallocate, Clear, ParseUnnamed, CloseUnnamed, Query
+//     when these are sent; Step, Settle when they are answered; Stale, Outdated,
+//     Drop, Leaked, Failed, Parsed, Unnamed, Len, Bytes. AppendName is what the
+//     server calls a copy.
 //
 // Catalog and Held are told what is sent, under the numbers of the server's
 // protocol.Tracker (Sent), and settle it in order behind each Receive. A client's

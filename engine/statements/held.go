@@ -210,6 +210,13 @@ func (h *Held) Stale(c *Copy) {
 	}
 }
 
+// Drop drops the copies of a statement that nobody will use again.
+func (h *Held) Drop(s *Statement) {
+	for c := h.copies[s]; c != nil; c = h.copies[s] {
+		h.discard(c)
+	}
+}
+
 // Clear tells that DEALLOCATE ALL or DISCARD ALL was sent, by a client or by us.
 func (h *Held) Clear(number uint64) {
 	h.clears++
@@ -303,7 +310,7 @@ func (h *Held) settle(o protocol.Outcome, code []byte) heldKind {
 		case protocol.Failed:
 			h.failed = op.copy.statement
 		case protocol.Executed:
-			if len(h.parsed) < maxParsed {
+			if len(h.parsed) < maxParsed && !op.copy.statement.own {
 				h.parsed = append(h.parsed, op.copy.statement)
 			}
 		}

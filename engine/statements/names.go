@@ -1,9 +1,6 @@
 package statements
 
-import (
-	"bytes"
-	"strconv"
-)
+import "bytes"
 
 // Prefix is how the names of all copies of this process begin.
 func Prefix() string { return prefix }
@@ -24,85 +21,52 @@ func (h *Held) Outdated(number uint64) (n int) {
 	return n
 }
 
-// NamedIn finds the name of a copy in a text of the server's: the name, and the
-// statement, or nil.
-func (h *Held) NamedIn(text []byte) (name string, s *Statement) {
+// NameIn finds the name of a copy in a text of the server's; empty: there is none.
+func NameIn(text []byte) (name string) {
 	i := bytes.Index(text, []byte(prefix))
 	if i < 0 {
-		return "", nil
+		return ""
 	}
 	end := i + len(prefix)
 	for end < len(text) && '0' <= text[end] && text[end] <= '9' {
 		end++
 	}
-	id, err := strconv.ParseUint(string(text[i+len(prefix):end]), 10, 64)
-	if err != nil {
-		return "", nil
-	}
-	if c := h.named(id); c != nil {
-		return string(text[i:end]), c.statement
-	}
-	return "", nil
+	return string(text[i:end])
 }
 
-// named finds the copy of an id, one that is being closed as well: what was sent
-// before its Close may not be answered yet.
-func (h *Held) named(id uint64) *Copy {
-	for c := h.order.next; c != &h.order; c = c.next {
-		if c.id == id {
-			return c
-		}
-	}
-	for _, c := range h.closing {
-		if c.id == id {
-			return c
-		}
-	}
-	for i := h.ops.head; i != h.ops.tail; i++ {
-		if op := h.ops.at(i); op.kind == heldClose && op.copy.id == id {
-			return op.copy
-		}
-	}
-	return nil
+// use is a message that was sent under the server's name of a statement, and the
+// client's name for it.
+type use struct {
+	number uint64
+	name   *name
 }
 
-// NameOf returns a name that the client has for a statement; of several the one
-// given last.
-func (c *Catalog) NameOf(s *Statement) (name []byte, ok bool) {
+// Use tells that the message of a number, which names what was found, was sent under
+// another name; done is the number up to which all are answered.
+func (c *Catalog) Use(number, done uint64, f Found) {
+	for c.uses.len() > 0 && c.uses.front().number <= done {
+		c.uses.pop()
+	}
+	c.uses.push(use{number, f.name})
+}
+
+// NameOf returns the name by which the client's message of a number named its
+// statement; ok is false if that was not told by Use. Ask as soon as the message is
+// answered.
+func (c *Catalog) NameOf(number uint64) (name []byte, ok bool) {
 	if c == nil {
 		return nil, false
 	}
-	for i := c.ops.tail; i != c.ops.head; i-- {
-		if op := c.ops.at(i - 1); op.kind == opParse && op.name != &c.unnamed && op.statement.sameText(s) {
-			return op.name.text(), true
-		}
-	}
-	for n := c.committed; n != nil; n = n.next {
-		if n.committed.sameText(s) {
-			return n.text(), true
+	for i := c.uses.head; i != c.uses.tail; i++ {
+		if u := c.uses.at(i); u.number == number {
+			return u.name.text(), true
 		}
 	}
 	return nil, false
 }
 
-// sameText tells whether two statements differ in their environment at most.
-func (s *Statement) sameText(t *Statement) bool {
-	return s == t || s != nil && t != nil && s.hash == t.hash && bytes.Equal(s.body, t.body)
-}
+// Unused tells whether what was found has not been used since its Parse.
+func (f Found) Unused() bool { return f.name != nil && !f.name.used }
 
-// Unused tells whether a name's statement has not been used since its Parse.
-func (c *Catalog) Unused(text []byte) bool {
-	n := c.find(text)
-	return n != nil && !n.used
-}
-
-// FirstUse tells whether a name's statement is about to be used for the first time
-// since its Parse, and notes that it is.
-func (c *Catalog) FirstUse(text []byte) bool {
-	n := c.find(text)
-	if n == nil || n.used {
-		return false
-	}
-	n.used = true
-	return true
-}
+// Use tells that what was found by a name is about to be used.
+func (f Found) Use() { f.name.used = true }

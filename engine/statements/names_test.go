@@ -31,68 +31,81 @@ func TestOutdatedDropsWhatTheFailedMessageUsed(t *testing.T) {
 	}
 }
 
-func TestNamedInFindsACopysName(t *testing.T) {
+func TestNameInFindsACopysName(t *testing.T) {
 	x, h := newTexts(t), NewHeld(100, 1<<20)
-	var last *Copy
 	for i := range uint64(12) {
-		last = h.Parse(i+1, x.of("select 1"))
-	}
-	first := h.order.prev
-	for _, c := range []*Copy{first, last} {
-		name := string(c.AppendName(nil))
+		name := string(h.Parse(i+1, x.of("select 1")).AppendName(nil))
 		for _, text := range []string{"prepared statement \"" + name + "\" does not exist", name, "«" + name + "»\x00"} {
-			if got, st := h.NamedIn([]byte(text)); got != name || st != c.Statement() {
-				t.Errorf("%q names %q, %v", text, got, st)
+			if got := NameIn([]byte(text)); got != name {
+				t.Errorf("%q names %q", text, got)
 			}
 		}
 	}
-	h.Stale(last)
-	for _, sent := range []bool{false, true} { // it is still named while it is being closed
-		if sent {
-			h.CloseSent(13)
-		}
-		if _, st := h.NamedIn(last.AppendName(nil)); st != last.Statement() {
-			t.Errorf("a copy that is being closed names %v", st)
-		}
-	}
-	for n := range uint64(13) {
-		h.Settle(executed(n+1), nil)
-	}
-	if _, st := h.NamedIn(last.AppendName(nil)); st != nil {
-		t.Errorf("a copy that is closed names %v", st)
-	}
-	for _, text := range []string{
-		"", "prepared statement \"pgk_5\" does not exist", prefix, prefix + "x", prefix + "13",
-		prefix + "99999999999999999999999999", string(AppendName(nil, Missing)),
-	} {
-		if got, st := h.NamedIn([]byte(text)); st != nil {
+	for _, text := range []string{"", "prepared statement \"pgk_5\" does not exist", prefix[1:]} {
+		if got := NameIn([]byte(text)); got != "" {
 			t.Errorf("%q names %q", text, got)
 		}
 	}
 }
 
-func TestNameOfIsTheOneGivenLast(t *testing.T) {
+// TestNameOfIsTheMessagesOwn: a client may have several names for one text.
+func TestNameOfIsTheMessagesOwn(t *testing.T) {
 	x, c := newTexts(t), new(Catalog)
-	st, other := x.of("select 'x'"), x.of("select 2")
-	nameOf := func(s *Statement, want string) {
+	st := x.of("select 'x'")
+	nameOf := func(number uint64, want string) {
 		t.Helper()
-		if name, ok := c.NameOf(s); string(name) != want || ok != (want != "") {
-			t.Errorf("%q, not %q", name, want)
+		if name, ok := c.NameOf(number); string(name) != want || ok != (want != "") {
+			t.Errorf("message %d: %q, not %q", number, name, want)
 		}
 	}
-	nameOf(st, "")
-	c.Parse(1, []byte("a"), st)
-	c.Parse(2, []byte("b"), st)
-	c.Parse(3, nil, other)
-	nameOf(st, "b")
-	nameOf(other, "")
-	c.Settle(executed(2))
-	nameOf(st, "b")
-	c.Close(4, []byte("b"))
-	c.Settle(executed(4))
-	nameOf(st, "a")
-	nameOf(x.store.Under(environment("timezone", "UTC"), st), "a")
-	nameOf(nil, "")
+	for i, name := range []string{"a", "b"} {
+		c.Parse(uint64(i+1), []byte(name), st)
+	}
+	for i, name := range []string{"a", "b", "a"} {
+		c.Use(uint64(i+3), 2, c.Lookup([]byte(name)))
+	}
+	c.Settle(executed(5))
+	for number, want := range []string{"", "", "", "a", "b", "a", ""} {
+		nameOf(uint64(number), want)
+	}
+	c.Use(6, 5, c.Lookup([]byte("b"))) // what is answered is forgotten
+	nameOf(3, "")
+	nameOf(6, "b")
+	c.Lost()
+	nameOf(6, "")
 	c = nil
-	nameOf(st, "")
+	nameOf(6, "")
+}
+
+// TestOwnStatementsAreNotShared: what they describe depends on the session.
+func TestOwnStatementsAreNotShared(t *testing.T) {
+	x := newTexts(t)
+	for text, own := range map[string]bool{
+		"FETCH c": true, "fetch\nall in c": true, " ; -- one\n /* two /* three */ */ Fetch 2 FROM c": true, "EXECUTE p": true,
+		"SELECT 1 FETCH FIRST ROW ONLY": false, "fetched": false, "MOVE c": false, "-- fetch\nSELECT 1": false, "SHOW work_mem": false,
+	} {
+		first, second := x.of(text), x.of(text)
+		if first.Own() != own || (first != second) != own {
+			t.Errorf("%q: own is %v", text, first.Own())
+		}
+		cache := NewCache(x.store)
+		first, second = cache.Statement(Environment{}, first.Body()), cache.Statement(Environment{}, first.Body())
+		if (first != second) != own {
+			t.Errorf("%q in a cache", text)
+		}
+		if under := x.store.Under(environment("search_path", "s"), first); (under == first) != own {
+			t.Errorf("%q in another environment", text)
+		}
+	}
+	h := NewHeld(10, 1<<20)
+	st := x.of("FETCH c")
+	h.Parse(1, st)
+	h.Settle(executed(1), nil)
+	if n := len(h.Parsed()); n != 0 {
+		t.Errorf("%d are told to others", n)
+	}
+	h.Drop(st)
+	if c, _ := h.Find(st); c != nil || len(closes(h, 2)) != 1 {
+		t.Error("a copy is not closed")
+	}
 }

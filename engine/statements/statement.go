@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/maphash"
+	"regexp"
 	"unsafe"
 
 	"pgkinetic/protocol/sqllex"
@@ -20,7 +21,21 @@ type Statement struct {
 	lexed       sqllex.Result
 	ops         []sqllex.Op
 	dependent   bool // parsing it looks at the environment
+	own         bool
 }
+
+// Unkept stands for an unnamed statement whose text is not kept: it exists on the
+// server that parsed it, and nowhere else.
+var Unkept = &Statement{own: true}
+
+// Kept tells whether the text is there to be parsed on another server.
+func (s *Statement) Kept() bool { return s != Unkept }
+
+// Own tells that a Statement belongs to the one Parse that it was made for: what it
+// describes depends on the session at that moment (columns of the cursor that FETCH
+// names, of the statement that EXECUTE names). An equal body gives another Statement,
+// and no other Environment does.
+func (s *Statement) Own() bool { return s.own }
 
 // Body returns the Parse message's body behind the name: the text, its NUL, and
 // the parameter types. It is not to be changed; it lives as long as the Statement.
@@ -51,11 +66,15 @@ func newStatement(body []byte, text int, hash uint64) *Statement {
 	st := &Statement{body: bytes.Clone(body), text: text, hash: hash}
 	st.lexed = sqllex.Scan(st.Text())
 	st.dependent = dependsOnEnvironment(st.Text())
+	st.own = st.lexed.Flags&sqllex.Execute != 0 || fetches.Match(st.Text())
 	if st.lexed.Flags&(sqllex.OpTransaction|sqllex.OpSession) != 0 {
 		st.ops = sqllex.AppendOps(nil, st.Text())
 	}
 	return st
 }
+
+// fetches matches a text that is FETCH, whatever comments are before it.
+var fetches = regexp.MustCompile(`(?is)^(\s|;|--[^\r\n]*[\r\n]|/\*.*?\*/)*fetch\b`)
 
 // is tells whether the Statement has this body in this environment.
 func (s *Statement) is(env Environment, body []byte) bool {
@@ -64,7 +83,7 @@ func (s *Statement) is(env Environment, body []byte) bool {
 
 // under tells whether the Statement means in this environment what it says here.
 func (s *Statement) under(env Environment) bool {
-	return s.environment.names == env.names && (!s.dependent || s.environment.text == env.text)
+	return s.own || s.environment.names == env.names && (!s.dependent || s.environment.text == env.text)
 }
 
 // wellFormed returns the length of the text in a Parse's body behind the name;

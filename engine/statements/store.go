@@ -70,6 +70,9 @@ func (s *Store) intern(env Environment, body []byte, hash uint64) *Statement {
 		return st
 	}
 	st := newStatement(body, text, base)
+	if st.own {
+		return st
+	}
 	st.environment.names = env.names
 	key := hash
 	if st.dependent {

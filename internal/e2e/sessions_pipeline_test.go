@@ -194,3 +194,27 @@ SELECT count(*) FROM bench_prepared WHERE id <= :id;
 		t.Errorf("%s updates, want 2000", got)
 	}
 }
+
+// TestFailedBlockElsewhere: a block fails on a backend that has not parsed what the client has prepared.
+func TestFailedBlockElsewhere(t *testing.T) {
+	play(t, staging{setup: []string{"DROP TABLE IF EXISTS failed; CREATE TABLE failed(a int)"}}, func(s *stage) {
+		a := s.client()
+		a.group(pgwire.Parse("read", "SELECT 1"), pgwire.Parse("write", "INSERT INTO failed VALUES (1)"), pgwire.Parse("undo", "ROLLBACK"), pgwire.Parse("none", ""))
+		for range 2 {
+			a.fails("22012", "BEGIN; SELECT 1/0")
+			for _, name := range []string{"read", "write", "none"} {
+				a.failsGroup("25P02", invoke(name))
+			}
+			a.failsGroup("25P02", pgwire.Describe('S', "read"))
+			a.failsGroup("26000", pgwire.Describe('S', "nothing"))
+			a.failsGroup("26000", invoke("nothing"))
+			a.failsGroup("25P02", pgwire.Parse("new", "SELECT 2"))
+			a.failsGroup("25P02", pgwire.Parse("read", "SELECT 2"))
+			a.failsGroup("42P05", pgwire.Parse("undo", "ROLLBACK"))
+			a.group(pgwire.Parse("empty", ""), pgwire.Close('S', "empty"))
+			a.group(pgwire.Describe('S', "undo"), invoke("undo"))
+			s.move()
+		}
+		a.want("0", "SELECT count(*) FROM failed")
+	})
+}

@@ -219,3 +219,21 @@ func TestPS1326000(t *testing.T) {
 		a.wantGroup("s|5", invoke("s", "5"))
 	})
 }
+
+// TestPS13ParameterTypes: those that a text or a Parse names hold on every backend, before and after a migration.
+func TestPS13ParameterTypes(t *testing.T) {
+	play(t, staging{modes: []string{"transaction", "statement"}, setup: staleTable}, func(s *stage) {
+		texts := func(a *actor) {
+			a.group(pgwire.Parse("s", "SELECT 1 FROM stale WHERE a = $1::bigint"), pgwire.Describe('S', "s"), pgwire.Parse("t", "SELECT 1 FROM stale WHERE a = $1", 20))
+			for range 2 {
+				a.wantGroup("1", pgwire.Describe('S', "s"), pgwire.Describe('S', "t"), invoke("s", "1"), invoke("t", "1"))
+				s.move()
+			}
+		}
+		old := s.client()
+		texts(old)
+		s.pg.Exec(t, "ALTER TABLE stale ALTER a TYPE bigint")
+		texts(s.client())
+		old.wantGroup("1", pgwire.Describe('S', "s"), pgwire.Describe('S', "t"), invoke("s", "1"), invoke("t", "1"))
+	})
+}

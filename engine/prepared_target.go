@@ -64,6 +64,7 @@ func (c *client) passClose(m []byte, l *look, name []byte) disposition {
 	if len(name) > 0 && !c.isRaw(name) && s.tracker.MayAnswer(protocol.FrontendClose) {
 		if st := c.catalog().Lookup(name).Statement; st != nil && st.Own() {
 			s.held.Drop(st) // nobody else will use it
+			c.putRun()
 			s.evict()
 		}
 		s.tracker.Local(protocol.FrontendClose)

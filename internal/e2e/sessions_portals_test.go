@@ -79,6 +79,7 @@ func TestFetchDescribesItsOwnCursor(t *testing.T) {
 				c.query("BEGIN; " + sql)
 				c.group(pgwire.Parse(name, "FETCH c"), pgwire.Describe('S', name))
 				c.group(pgwire.Bind("", name), pgwire.Describe('P', ""), pgwire.Execute("", 0))
+				c.group(pgwire.Parse("g", "FETCH c"), invoke("g"), pgwire.Close('S', "g"), pgwire.Parse("g", "SELECT 1"), invoke("g"), pgwire.Close('S', "g"))
 				c.query("ROLLBACK")
 				c.group(pgwire.Close('S', name)) // a Describe now would make PostgreSQL crash
 				c.group(pgwire.Parse("", "FETCH c"), pgwire.Describe('S', ""))

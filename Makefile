@@ -13,9 +13,14 @@ SOAK      ?= 3m
 MANY      ?= 100000
 SEED      ?= $(shell date +%s)
 ROUNDS    ?= 5
+COUNT     ?= 1
+OUT       ?=
+UPDATE    ?=
 ONLY      ?=
 
-.PHONY: build run test check sim sim-mutants soak fuzz-smoke bench drivers python format clean
+BENCHFLAGS ?=
+
+.PHONY: build run test check sim sim-mutants soak fuzz-smoke bench bench-gate bench-micro drivers python format clean
 
 build:
 	@$(TOOLS) go
@@ -69,11 +74,23 @@ fuzz-smoke:
 	@$(TOOLS) go
 	sh internal/scripts/fuzz.sh $(FUZZEXECS)
 
-# What bench/main.go lists, each figure with its criterion; ONLY=overload,isolation makes a choice.
+# pg-kinetic beside other poolers (docs/benchmarks.md): ONLY=simple/64,idle makes a choice, OUT=DIR keeps results and charts,
+# BENCHFLAGS are further flags of `go run ./bench`.
 bench: build
 	@$(TOOLS) pgbouncer
 	@$(POSTGRES) >/dev/null
-	go run ./bench -rounds $(ROUNDS) -only "$(ONLY)" -pg-kinetic bin/pg-kinetic
+	go run ./bench -rounds $(ROUNDS) -only "$(ONLY)" $(if $(OUT),-out $(OUT)) -pg-kinetic bin/pg-kinetic $(BENCHFLAGS)
+
+# A short run whose ratios to PgBouncer must not be worse than those of bench/baseline.json; UPDATE=1 writes these anew.
+bench-gate: build
+	@$(TOOLS) pgbouncer
+	@$(POSTGRES) >/dev/null
+	go run ./bench -gate bench/baseline.json $(if $(UPDATE),-update) -rounds $(ROUNDS) -seconds 3 -no-syscalls -pg-kinetic bin/pg-kinetic
+
+# The benchmarks of single parts, in the form that benchstat reads; COUNT=10 for a comparison.
+bench-micro:
+	@$(TOOLS) go
+	go test -run '^$$' -bench . -benchmem -count $(COUNT) ./admission/... ./engine/... ./protocol/... ./reaper/...
 
 # Real client libraries through the pooler, alone and among pgbench clients; ONLY=pgx,asyncpg makes a choice, TABLE=1 writes
 # the table of docs/drivers.md from the run. Packages are kept in the user's cache directory.

@@ -89,7 +89,11 @@ func parse(args []string, errors io.Writer, definitions []targets.Definition) (o
 	}
 	o.only, o.kineticArgs = list(*only), strings.Fields(*extra)
 	o.length = time.Duration(*seconds * float64(time.Second))
-	o.choices, err = choose(list(*names), *versus, definitions)
+	chosen := list(*names)
+	if o.gate != "" && len(chosen) == 0 {
+		chosen = []string{kinetic, o.baseline}
+	}
+	o.choices, err = choose(chosen, *versus, definitions)
 	switch {
 	case err != nil:
 	case f.NArg() > 0:

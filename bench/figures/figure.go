@@ -29,11 +29,13 @@ const (
 	Errors    Figure = "errors"
 
 	Throughput  Figure = "throughput"
+	CPUPerMB    Figure = "cpu_mb"
 	Goodput     Figure = "goodput"
 	Peak        Figure = "peak"
 	Refusals    Figure = "refusals"
 	TailOfBound Figure = "tail_of_bound"
 	Growth      Figure = "growth"
+	GrowthPart  Figure = "growth_part"
 	RefusalCPU  Figure = "refusal_cpu"
 	Alone       Figure = "p99_alone"
 	Beside      Figure = "p99_beside"
@@ -41,7 +43,7 @@ const (
 	BulkLoad    Figure = "bulk_refusals"
 	Starved     Figure = "bulk_starved"
 	IdleBytes   Figure = "idle_bytes"
-	Answered    Figure = "answered"
+	Unanswered  Figure = "unanswered"
 	LastLogin   Figure = "last_login"
 )
 
@@ -64,6 +66,7 @@ var all = []Info{
 	{P999, "p99.9", "ms", false, 3},
 	{Connecting, "connecting", "ms", false, 3},
 	{CPU, "CPU/tx", "µs", false, 2},
+	{CPUPerMB, "CPU/MB", "µs", false, 1},
 	{CPUUser, "user", "µs", false, 2},
 	{CPUSystem, "system", "µs", false, 2},
 	{Switches, "switches/tx", "", false, 2},
@@ -75,6 +78,7 @@ var all = []Info{
 	{Refusals, "refused", "1/s", false, 0},
 	{TailOfBound, "p99/bound", "", false, 3},
 	{Growth, "memory growth", "MiB", false, 2},
+	{GrowthPart, "in parts of it", "", false, 3},
 	{RefusalCPU, "CPU/refusal", "µs", false, 2},
 	{Alone, "p99 alone", "ms", false, 3},
 	{Beside, "p99 beside", "ms", false, 3},
@@ -82,7 +86,7 @@ var all = []Info{
 	{BulkLoad, "bulk refused", "1/s", true, 0},
 	{Starved, "bulk gaps", "", false, 0},
 	{IdleBytes, "bytes/client", "B", false, 0},
-	{Answered, "answered", "", true, 0},
+	{Unanswered, "unanswered", "", false, 0},
 	{LastLogin, "last login", "ms", false, 0},
 }
 

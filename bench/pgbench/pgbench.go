@@ -73,15 +73,21 @@ func Version(bin string) (string, error) {
 
 // Fill makes pgbench's tables anew, or leaves them as they are when they are there and keep is true.
 func Fill(ctx context.Context, s Server, scale int, keep bool) error {
-	if keep {
-		cmd := s.command(ctx, "psql", "-XqAt", "-c", "select 1 from pgbench_accounts limit 1")
-		if cmd.Run() == nil {
-			return nil
-		}
+	if keep && SQL(ctx, s, "select 1 from pgbench_accounts limit 1") == nil {
+		return nil
 	}
 	cmd := s.command(ctx, "pgbench", "-i", "-q", "-s", strconv.Itoa(scale))
 	if report, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("pgbench -i: %w\n%s", err, report)
+	}
+	return nil
+}
+
+// SQL runs statements with psql.
+func SQL(ctx context.Context, s Server, text string) error {
+	cmd := s.command(ctx, "psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-c", text)
+	if report, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("psql: %w\n%s", err, report)
 	}
 	return nil
 }

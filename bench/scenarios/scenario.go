@@ -37,6 +37,8 @@ type Scenario struct {
 	Params map[string]float64 `yaml:"params"`
 	// Query is the text that the other kinds send.
 	Query string `yaml:"query"`
+	// Prepare is SQL that is run once for each target before, by PostgreSQL itself. It must not mind being repeated.
+	Prepare string `yaml:"prepare"`
 	// Targets are started for this scenario alone; empty means those of the whole run.
 	Targets []targets.Choice `yaml:"targets"`
 	// Only names those of the whole run that take part; empty means all.

@@ -5,10 +5,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
+	"strconv"
 	"time"
 
 	"pgkinetic/bench/figures"
+	"pgkinetic/bench/load"
 	"pgkinetic/bench/measure"
 	"pgkinetic/bench/pgbench"
 	"pgkinetic/bench/scenarios"
@@ -46,11 +49,29 @@ type Setup struct {
 type kind struct {
 	params []string // the numbers that a scenario must give
 	pooler bool     // makes no sense without a pooler
+	shared bool     // has more clients than PostgreSQL could have connections: not for those that hold one for each client
 	open   func(context.Context, Setup) (Trial, error)
 }
 
 var kinds = map[string]kind{
 	"pgbench": {open: openPgbench},
+	"churn":   {open: openChurn},
+	"stream":  {open: openStream, params: []string{"input_bytes"}},
+	"slow":    {open: openStream, pooler: true, params: []string{"input_bytes", "rate"}},
+	"overload": {
+		open: openOverload, pooler: true,
+		params: []string{"in_flight", "waiters", "factor", "step_s", "length_s"},
+	},
+	"isolation": {
+		open: openIsolation, pooler: true,
+		params: []string{"rate", "bulk_rate", "bulk_sessions", "waiters", "slices", "slice_s"},
+	},
+	"refusal": {open: openRefusal, pooler: true, params: []string{"requests"}},
+	"idle":    {open: openIdle, pooler: true, shared: true, params: []string{"few", "settle_s"}},
+	"storm": {
+		open: openStorm, pooler: true, shared: true,
+		params: []string{"steady_sessions", "steady_rate", "quiet_s", "limit_s"},
+	},
 }
 
 // Check tells what is wrong with a scenario for its kind.
@@ -77,6 +98,8 @@ func Applies(c scenarios.Case, t *targets.Target) (why string, ok bool) {
 	switch {
 	case kinds[c.Kind].pooler && len(t.Roots()) == 0:
 		return "no pooler", false
+	case kinds[c.Kind].shared && t.Definition.OneToOne:
+		return "holds a connection to PostgreSQL for each client", false
 	case !t.Takes(c.Clients):
 		return fmt.Sprintf("takes %d clients at most", t.Definition.MaxClients), false
 	}
@@ -101,6 +124,29 @@ func (s *Setup) watch() measure.Watch {
 func (s *Setup) client() pgbench.Server {
 	t := s.Target.Server
 	return pgbench.Server{Bin: s.Bin, Host: t.Host, Port: t.Port, User: t.User, Password: t.Password, Database: t.Database}
+}
+
+// load is where package load connects to.
+func (s *Setup) load() load.Server {
+	t := s.Target.Server
+	return load.Server{
+		Network: "tcp", Address: net.JoinHostPort(t.Host, strconv.Itoa(t.Port)), User: t.User, Database: t.Database,
+	}
+}
+
+// acquaint logs one client in: what a login is answered with, a pooler may have to ask PostgreSQL for once, and many first logins
+// at a time would be more than the routes of some scenarios let wait.
+func (s *Setup) acquaint(ctx context.Context) error {
+	g, err := load.Dial(s.load(), load.Ordinary, load.Class{Application: "first", Query: "select 1", Sessions: 1})
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	t, err := g.Repeat(ctx, 0, 1, 1, 0)
+	if err != nil {
+		return err
+	}
+	return unexpected(t)
 }
 
 // expense is what a piece of work took: the pooler's part, and how the machine was.

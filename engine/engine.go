@@ -214,11 +214,7 @@ func (e *Engine) Start() {
 			_ = w.loop.Run() // a failure reaches loopFailed
 		}()
 	}
-	e.running.Add(1)
-	go func() {
-		defer e.running.Done()
-		_ = e.acceptor.Run() // a failure reaches OnFailure
-	}()
+	e.acceptor.Start()
 }
 
 // Listeners gives the addresses that clients can connect to.

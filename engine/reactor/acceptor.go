@@ -15,18 +15,20 @@ import (
 	"pgkinetic/reaper"
 )
 
-// State: Acceptor owns a loop of its own, the listeners on it and a spare
-// descriptor. Owner: that loop's goroutine; Pause, Resume, Close, Listeners and
-// the counters are for any goroutine.
+// State: Acceptor owns the listeners, a spare descriptor and its place in the
+// order of the loops. Owner: the first of the loops, where the listeners live;
+// Start, Pause, Resume, Close, Listeners and the counters are for any goroutine.
 //
 // Invariants:
 //   - a listener is edge-triggered: unless accept said EAGAIN, it is on the ready
 //     list, or accepting is paused and resuming puts it there
 //   - spare is an open descriptor, or -1 when even that one could not be had
 //   - an accepted descriptor is handed to exactly one loop or closed
+//   - what an accepted socket has of options it has from its listener: accepting
+//     sets none
 
 const (
-	acceptsPerTurn  = 64
+	acceptsPerTurn  = 16          // the clients that are there wait for them
 	stallNanos      = 100_000_000 // pause after running out of descriptors
 	backlogDefault  = 4096
 	unixModeDefault = fs.FileMode(0o777)
@@ -42,17 +44,18 @@ type AcceptorOptions struct {
 	KeepaliveMs   int         // of accepted TCP sockets, see SetTCPOptions
 	UserTimeoutMs int
 
-	// Loops are the loops that get the sockets: the one with the fewest.
+	// Loops are the loops that get the sockets: the one with the fewest. The first
+	// accepts them.
 	Loops []*Loop
 	// OnAccept is called on that loop; FD of c belongs to it then, and so does c.
 	OnAccept func(l *Loop, c *Accepted)
-	// Admit, if set, is asked on the acceptor's goroutine for every socket; false
+	// Admit, if set, is asked on the first loop for every socket; false
 	// closes it unseen.
 	Admit func() bool
-	// OnStall, if set, is called on the acceptor's goroutine each time accepting
+	// OnStall, if set, is called on the first loop each time accepting
 	// pauses because of err.
 	OnStall func(err error)
-	// OnFailure is called when the acceptor stops for another reason than Close.
+	// OnFailure is called on the first loop when it cannot register a listener.
 	OnFailure func(err error)
 }
 
@@ -68,20 +71,22 @@ type Accepted struct {
 	Listener *Listener
 }
 
-// Acceptor accepts clients on one goroutine and hands them to the loops.
+// Acceptor accepts clients on the first loop and hands them to the loops.
 type Acceptor struct {
-	opts      AcceptorOptions
-	loop      *Loop
-	listeners []*Listener
-	spare     int
-	stalled   bool
-	resumeAt  reaper.Timer
-	next      int // where the look for the least loaded loop begins
-	resume    Message
+	opts       AcceptorOptions
+	loop       *Loop
+	listeners  []*Listener
+	registered bool
+	spare      int
+	stalled    bool
+	resumeAt   reaper.Timer
+	next       int // where the look for the least loaded loop begins
 
+	turn    Message // there is something to do on the loop: start, resume, close
 	started atomic.Bool
-	done    chan struct{}
+	closed  atomic.Bool
 	closing sync.Once
+	left    chan struct{} // closed when the listeners have left the loop
 
 	paused     atomic.Bool
 	accepted   atomic.Uint64
@@ -90,22 +95,17 @@ type Acceptor struct {
 }
 
 // Listen opens all listeners, or none and returns an error that names the
-// address and the remedy. Clients queue in the backlog until Run.
+// address and the remedy. Clients queue in the backlog until Start.
 func Listen(opts AcceptorOptions) (*Acceptor, error) {
 	opts.Backlog = orDefault(opts.Backlog, backlogDefault)
 	opts.UnixMode = orDefault(opts.UnixMode, unixModeDefault)
-	a := &Acceptor{opts: opts, spare: -1, done: make(chan struct{})}
+	a := &Acceptor{opts: opts, spare: -1, left: make(chan struct{})}
+	a.turn.Kind, a.turn.Ref = kindAcceptor, a
 	a.resumeAt.Handler = (*stallEnd)(a)
 	if err := a.open(); err != nil {
 		closeListeners(a.listeners)
 		return nil, err
 	}
-	loop, err := NewLoop(-1, LoopOptions{OnMessage: a.onResume, OnFailure: a.onFailure})
-	if err != nil {
-		closeListeners(a.listeners)
-		return nil, fmt.Errorf("acceptor: %w", err)
-	}
-	a.loop = loop
 	a.refillSpare()
 	return a, nil
 }
@@ -125,6 +125,11 @@ func (a *Acceptor) open() error {
 			return err
 		}
 		a.listeners = append(a.listeners, lns...)
+		for _, ln := range lns { // accepted sockets inherit them
+			if err := SetTCPOptions(ln.fd, a.opts.KeepaliveMs, a.opts.UserTimeoutMs); err != nil {
+				return listenError(address, err)
+			}
+		}
 	}
 	if a.opts.UnixDir != "" {
 		port, err := a.unixPort()
@@ -154,50 +159,72 @@ func (a *Acceptor) unixPort() (int, error) {
 	return int(netip.MustParseAddrPort(a.listeners[0].Address).Port()), nil
 }
 
-// Run accepts until Close. It returns nil then, else the error that was given to
-// OnFailure. It must be called at most once.
-func (a *Acceptor) Run() error {
-	if a.started.Swap(true) {
-		return os.ErrClosed
-	}
-	defer close(a.done)
-	for _, ln := range a.listeners {
-		ln.acceptor = a
-		if err := a.loop.Add(&ln.socket, ln.fd, true, ln); err != nil {
-			a.loop.Stop()
-			if !errors.Is(err, os.ErrClosed) { // closed before it began
-				a.loop.failure = err
-			}
-			break
-		}
-	}
-	err := a.loop.Run()
-	for _, ln := range a.listeners {
-		if ln.socket.loop == nil { // never registered
-			_ = unix.Close(ln.fd)
-		}
-		ln.file.remove()
-	}
-	if a.spare >= 0 {
-		_ = unix.Close(a.spare)
-	}
-	return err
+// Start accepts until Close, once the first loop runs. It must be called at most
+// once.
+func (a *Acceptor) Start() {
+	a.loop = a.opts.Loops[0]
+	a.started.Store(true)
+	a.loop.tryPost(&a.turn)
 }
 
 // Close stops accepting, closes the listeners, removes the Unix socket's file
-// and waits until that is done. Any goroutine except a loop's; idempotent.
+// and waits until that is done. Any goroutine except a loop's; idempotent. If it
+// was started, its first loop must run or have run.
 func (a *Acceptor) Close() {
 	a.closing.Do(func() {
-		a.loop.Stop()
-		_ = a.Run() // releases everything if it never ran
+		a.closed.Store(true)
+		if a.started.Load() {
+			a.loop.tryPost(&a.turn)
+			select {
+			case <-a.left:
+			case <-a.loop.ended:
+			}
+		}
+		for _, ln := range a.listeners {
+			if !a.registered {
+				_ = unix.Close(ln.fd)
+			}
+			ln.file.remove()
+		}
+		if a.spare >= 0 {
+			_ = unix.Close(a.spare)
+		}
 	})
-	<-a.done
 }
 
-func (a *Acceptor) onFailure(_ *Loop, err error) {
-	if a.opts.OnFailure != nil {
-		a.opts.OnFailure(fmt.Errorf("acceptor: %w", err))
+// onTurn does on the loop what another goroutine has asked for.
+func (a *Acceptor) onTurn() {
+	switch {
+	case a.closed.Load():
+		a.leave()
+	case !a.registered:
+		a.register()
+	default:
+		a.acceptLater()
 	}
+}
+
+func (a *Acceptor) register() {
+	a.registered = true
+	for _, ln := range a.listeners {
+		ln.acceptor = a
+		ln.socket = Socket{handler: ln, fd: int32(ln.fd), flags: flagUnix | flagListener}
+		if err := a.loop.Attach(&ln.socket); err != nil {
+			_ = unix.Close(ln.fd)
+			if a.opts.OnFailure != nil {
+				a.opts.OnFailure(fmt.Errorf("acceptor: %w", err))
+			}
+		}
+	}
+}
+
+func (a *Acceptor) leave() {
+	a.loop.wheel.Cancel(&a.resumeAt)
+	for _, ln := range a.listeners {
+		ln.socket.Close()
+	}
+	// The descriptors are closed between this round and the next.
+	a.loop.Defer(func() { a.loop.Defer(func() { close(a.left) }) })
 }
 
 // OnReady implements Handler: it accepts a bounded number of clients.
@@ -236,8 +263,7 @@ func ofOneClient(err error) bool {
 
 // hand gives a new socket to the loop with the fewest.
 func (a *Acceptor) hand(ln *Listener, fd int, sa unix.Sockaddr) {
-	l := a.leastLoaded()
-	if l == nil || (a.opts.Admit != nil && !a.opts.Admit()) {
+	if a.opts.Admit != nil && !a.opts.Admit() {
 		a.refused.Add(1)
 		_ = unix.Close(fd)
 		return
@@ -245,17 +271,20 @@ func (a *Acceptor) hand(ln *Listener, fd int, sa unix.Sockaddr) {
 	c := &Accepted{onAccept: a.opts.OnAccept, FD: fd, Unix: ln.Network == "unix", Listener: ln}
 	if !c.Unix {
 		c.Peer = addrPort(sa)
-		// It fails only if the peer has already gone, which the loop will see.
-		_ = SetTCPOptions(fd, a.opts.KeepaliveMs, a.opts.UserTimeoutMs)
 	}
 	a.accepted.Add(1)
+	l := a.leastLoaded()
+	if l == a.loop {
+		a.opts.OnAccept(l, c)
+		return
+	}
 	l.incoming.Add(1)
 	c.message.Kind, c.message.Ref = kindAccepted, c
 	l.Post(&c.message)
 }
 
 // leastLoaded returns the running loop with the fewest sockets, those on their
-// way included; equals take turns. It returns nil when no loop runs.
+// way included; equals take turns. One runs: the one that this is called on.
 func (a *Acceptor) leastLoaded() *Loop {
 	var best *Loop
 	var bestLoad int64
@@ -311,11 +340,12 @@ func (e *stallEnd) Fire(int64) int64 {
 	if a.spare < 0 {
 		a.refillSpare()
 	}
-	a.onResume(nil)
+	a.acceptLater()
 	return 0
 }
 
-func (a *Acceptor) onResume(*Message) {
+// acceptLater looks at every backlog anew.
+func (a *Acceptor) acceptLater() {
 	for _, ln := range a.listeners {
 		a.loop.Later(&ln.socket)
 	}
@@ -327,7 +357,9 @@ func (a *Acceptor) Pause() { a.paused.Store(true) }
 // Resume accepts again. Any goroutine.
 func (a *Acceptor) Resume() {
 	a.paused.Store(false)
-	a.loop.tryPost(&a.resume) // queued already: it will see the flag
+	if a.started.Load() {
+		a.loop.tryPost(&a.turn) // queued already: it will see the flag
+	}
 }
 
 // Listeners returns the listeners, with the ports that the system gave.
@@ -340,8 +372,8 @@ func (a *Acceptor) AcceptPaused() uint64 { return a.stallCount.Load() }
 // Accepted returns the number of sockets handed to loops. Any goroutine.
 func (a *Acceptor) Accepted() uint64 { return a.accepted.Load() }
 
-// Refused returns the number of sockets closed unseen: no descriptor left, not
-// admitted, or no running loop. Any goroutine.
+// Refused returns the number of sockets closed unseen: no descriptor left, or not
+// admitted. Any goroutine.
 func (a *Acceptor) Refused() uint64 { return a.refused.Load() }
 
 // String names the acceptor's first listener, for messages.

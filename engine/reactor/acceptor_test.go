@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // echoServer accepts on the given places and echoes on its loops.
@@ -23,7 +25,7 @@ func echoServer(t testing.TB, opts AcceptorOptions, loops int) *Acceptor {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = a.Run() }()
+	a.Start()
 	t.Cleanup(a.Close)
 	return a
 }
@@ -156,51 +158,64 @@ func TestAcceptorAdmit(t *testing.T) {
 	}
 }
 
-// TestAcceptorClosesWhatNobodyServes: no running loop is left.
-func TestAcceptorClosesWhatNobodyServes(t *testing.T) {
-	l, err := NewLoop(0, LoopOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Stop()
-	if err := l.Run(); err != nil {
-		t.Fatal(err)
-	}
-	a := echoServer(t, AcceptorOptions{Addresses: []string{"127.0.0.1:0"}, Loops: []*Loop{l}}, 0)
-	conn := connect(t, a.Listeners()[0])
-	defer func() { _ = conn.Close() }()
-	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("read: %v", err)
+// TestAcceptorAfterItsLoop: when the loop has ended the listeners are closed, and
+// Close does not wait for it.
+func TestAcceptorAfterItsLoop(t *testing.T) {
+	for _, started := range []bool{true, false} {
+		failed := make(chan error, 1)
+		l, err := NewLoop(0, LoopOptions{OnFailure: func(_ *Loop, err error) { failed <- err }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := Listen(AcceptorOptions{
+			Addresses: []string{"127.0.0.1:0"}, Loops: []*Loop{l}, Admit: func() bool { panic("a hook's mistake") },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if started {
+			a.Start()
+			go func() { _ = l.Run() }()
+			conn := connect(t, a.Listeners()[0])
+			if err := await(t, failed, "OnFailure"); !strings.Contains(err.Error(), "a hook's mistake") {
+				t.Error(err)
+			}
+			_ = conn.Close()
+		} else {
+			l.Stop()
+			_ = l.Run()
+			a.Start()
+		}
+		a.Close()
+		if _, err := net.Dial("tcp", a.Listeners()[0].Address); err == nil {
+			t.Error("the listener still answers")
+		}
 	}
 }
 
-// TestAcceptorFailsLoudly: a panic on its goroutine ends Run with an error, and
-// the listeners are closed.
-func TestAcceptorFailsLoudly(t *testing.T) {
-	failed := make(chan error, 1)
-	a, err := Listen(AcceptorOptions{
-		Addresses: []string{"127.0.0.1:0"},
-		Loops:     []*Loop{startLoop(t)},
-		Admit:     func() bool { panic("a hook's mistake") },
-		OnFailure: func(err error) { failed <- err },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ran := make(chan error, 1)
-	go func() { ran <- a.Run() }()
+// TestAcceptedSocketsHaveTheOptions of their listener.
+func TestAcceptedSocketsHaveTheOptions(t *testing.T) {
+	seen := make(chan int, 1)
+	a := echoServer(t, AcceptorOptions{
+		Addresses: []string{"127.0.0.1:0"}, KeepaliveMs: 7000, UserTimeoutMs: 9000,
+		OnAccept: func(l *Loop, c *Accepted) {
+			seen <- c.FD
+			echoClient(l, c)
+		},
+	}, 1)
 	conn := connect(t, a.Listeners()[0])
 	defer func() { _ = conn.Close() }()
-	if err := await(t, failed, "OnFailure"); !strings.Contains(err.Error(), "acceptor") || !strings.Contains(err.Error(), "a hook's mistake") {
-		t.Error(err)
+	fd := await(t, seen, "OnAccept")
+	for _, o := range []struct{ level, name, want int }{
+		{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1},
+		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, 7},
+		{unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, 9000},
+	} {
+		if got, err := unix.GetsockoptInt(fd, o.level, o.name); got != o.want || err != nil {
+			t.Errorf("option %d of level %d: %d, %v, want %d", o.name, o.level, got, err, o.want)
+		}
 	}
-	if err := await(t, ran, "Run"); err == nil {
-		t.Error("Run returned nil")
-	}
-	if _, err := net.Dial("tcp", a.Listeners()[0].Address); err == nil {
-		t.Error("the listener still answers")
-	}
-	a.Close()
 }
 
 // TestAcceptorCloseLeavesNothing, whether or not it ran.
@@ -214,20 +229,14 @@ func TestAcceptorCloseLeavesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ran := make(chan error, 1)
 		if run {
-			go func() { ran <- a.Run() }()
+			a.Start()
 			conn := connect(t, a.Listeners()[1])
 			ping(t, conn)
 			_ = conn.Close()
 		}
 		a.Close()
 		a.Close()
-		if run {
-			if err := await(t, ran, "Run"); err != nil {
-				t.Error(err)
-			}
-		}
 		for _, ln := range a.Listeners() {
 			if conn, err := net.Dial(ln.Network, ln.Address); err == nil {
 				_ = conn.Close()

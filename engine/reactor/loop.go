@@ -96,6 +96,7 @@ type Loop struct {
 	mail     mailbox
 	stopping atomic.Bool
 	stopped  atomic.Bool
+	ended    chan struct{} // closed when everything of the loop is
 	sockets  atomic.Int64
 	incoming atomic.Int64 // handed over by an acceptor, not yet taken
 	busy     atomic.Int64
@@ -110,7 +111,7 @@ func NewLoop(id int, opts LoopOptions) (*Loop, error) {
 	}
 	l := &Loop{
 		ID: id, opts: opts, poller: poller, wakeFD: -1, timerFD: -1,
-		now: Now(), table: make([]*Socket, tableMin), scratch: make([]byte, ScratchBytes), outbox: new(outbox),
+		now: Now(), table: make([]*Socket, tableMin), scratch: make([]byte, ScratchBytes), outbox: new(outbox), ended: make(chan struct{}),
 	}
 	l.wheel = reaper.NewWheel(l.now)
 	if opts.Ring {
@@ -304,13 +305,16 @@ func (l *Loop) turn() {
 }
 
 func (l *Loop) deliver(m *Message) {
-	if m.Kind == kindAccepted {
+	switch m.Kind {
+	case kindAccepted:
 		l.incoming.Add(-1)
 		c := m.Ref.(*Accepted)
 		c.onAccept(l, c)
-		return
+	case kindAcceptor:
+		m.Ref.(*Acceptor).onTurn()
+	default:
+		l.opts.OnMessage(m)
 	}
-	l.opts.OnMessage(m)
 }
 
 // runReady serves the sockets that were on the list when it began; those that
@@ -411,6 +415,7 @@ func (l *Loop) teardown() {
 	l.outbox.flush()
 	l.closeQueued()
 	_ = l.closeDescriptors()
+	close(l.ended)
 }
 
 // Now returns the monotonic time in nanoseconds, read once per callback. Loop

@@ -20,9 +20,12 @@ import "sync/atomic"
 
 const messagesPerTurn = 256
 
-// kindAccepted marks a message of the acceptor; Loop hands it to the acceptor's
-// OnAccept and not to OnMessage.
-const kindAccepted = 255
+// The kinds that Loop does not hand to OnMessage: a socket of the acceptor for its
+// OnAccept, and the acceptor's own turn.
+const (
+	kindAccepted = 255
+	kindAcceptor = 254
+)
 
 // Message is one intrusive cross-loop message, embedded in the struct that the
 // sender owns: posting allocates nothing. From Post until OnMessage is called
@@ -32,7 +35,7 @@ type Message struct {
 	next   *Message
 	queued atomic.Uint32
 
-	Kind uint8  // the sender's; 255 is reserved
+	Kind uint8  // the sender's; 254 and 255 are reserved
 	Arg  uint64 // the sender's: a generation, a ticket, …
 	Ref  any    // the sender's: usually a pointer to the struct around
 }

@@ -65,6 +65,7 @@ const (
 	flagOpen socketFlags = 1 << iota
 	flagUnix
 	flagWantWrite
+	flagListener // not a client or server: not counted
 )
 
 // Socket is one non-blocking descriptor of a loop, embedded in its owner's
@@ -108,7 +109,9 @@ func (l *Loop) Attach(s *Socket) error {
 	}
 	l.growTable(fd)
 	l.table[fd] = s
-	l.sockets.Add(1)
+	if s.flags&flagListener == 0 {
+		l.sockets.Add(1)
+	}
 	s.loop = l
 	s.flags |= flagOpen
 	return nil
@@ -152,7 +155,9 @@ func (s *Socket) leave() {
 	l.outbox.disown(s)
 	s.flags &^= flagOpen
 	l.table[s.fd] = nil
-	l.sockets.Add(-1)
+	if s.flags&flagListener == 0 {
+		l.sockets.Add(-1)
+	}
 	if s.ready != 0 {
 		l.ready[s.ready-1] = nil
 		s.ready = 0

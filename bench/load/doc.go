@@ -8,12 +8,13 @@
 //	Dial(server, rank, classes…)    sessions of one or more classes, driven by one thread
 //	  Group.Offer                   open loop: arrivals by a schedule, latencies from the time at which each was due
 //	  Group.Repeat                  closed loop: each session sends again as soon as it has its answer
-//	Overload.Run                    goodput at a multiple of the capacity, and the peak that it is compared with
-//	Idle.Grow                       sessions that ran one query and stay; between two calls the caller reads memory
-//	Storm                           clients that all connect at once
+//	Capacity, Sweep, Peak.Overload  goodput at a multiple of the capacity, and the peak that it is compared with
+//	Beside                          anything while a load runs around it
+//	NewIdle, Idle.Grow              sessions that ran one query and stay; between two calls the caller reads memory
+//	Storm.Run                       clients that all connect at once
 //	StormBeside                     the same, with the latencies of a Group before and during it
-//	Churn                           clients that connect, ask, leave and come again: logins per second
-//	Stream                          large results and COPY, as fast as they come or slowly: bytes per second
+//	Churn.Run                       clients that connect, ask, leave and come again: logins per second
+//	Stream.Run                      large results and COPY, as fast as they come or slowly: bytes per second
 //
 // All of it ends: every run has a number of requests or a time, a server that is silent for Silence ends it with an error,
 // and a context that is done ends it early, with the figures so far.
@@ -21,12 +22,13 @@
 // # How it is built
 //
 // A run has one thread with an epoll set of its own (loop), which does the whole of the protocol without blocking: connect,
-// login, requests, answers. It takes some 10 µs of CPU for a request, most of them in the kernel's read and write, and no
-// wait for a scheduler stands between the time of a request and its being sent. Sockets do not use Go's poller, whose share
-// of the CPU would be a good part of what is measured.
+// login, requests, answers. Nine tenths of its CPU time are the kernel's, for its own end of the sockets, and no wait for a
+// scheduler stands between the time of a request and its being sent (Tally.Late tells what the machine makes of that).
+// Sockets do not use Go's poller, whose share of the CPU would be a good part of what is measured. Every run tells what CPU
+// time its thread has used.
 //
 // # Logins
 //
 // A login without a question (trust) needs nothing. Whatever else a server asks for goes to the Authenticator that
-// Server.Authenticate makes. Bytes pass from and to a socket in conn.receive and conn.flush alone.
+// Server.Authenticate makes. Bytes pass from and to a socket in loop.receive and in write alone.
 package load

@@ -31,7 +31,10 @@ type storm struct {
 
 // Run has them all connect, waits until the last one is answered or has failed, and has them leave. Latencies count from the
 // beginning, for everyone.
-func (o Storm) Run(ctx context.Context, s Server) (*Logins, error) {
+func (o Storm) Run(ctx context.Context, s Server) (*Logins, error) { return o.run(ctx, s, func() {}) }
+
+// run is Run; over is called between the last answer and the leaving.
+func (o Storm) run(ctx context.Context, s Server, over func()) (*Logins, error) {
 	end, err := s.endpoint(o.Application)
 	if err != nil {
 		return nil, err
@@ -55,6 +58,7 @@ func (o Storm) Run(ctx context.Context, s Server) (*Logins, error) {
 		}
 		return r.run(ctx, clients, o.Limit)
 	})
+	over()
 	l.leaveAll()
 	return r.result, err
 }
@@ -126,17 +130,19 @@ func StormBeside(
 		return nil, err
 	}
 	d := &Disturbance{Quiet: before[0]}
-	err = Beside(ctx, 0, func(ctx context.Context) error {
-		during, err := steady.Offer(ctx, seed+1, Offer{Rate: rate, Span: o.Limit + Silence})
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	failed := make(chan error, 1)
+	go func() {
+		during, err := steady.Offer(running, seed+1, Offer{Rate: rate, Span: o.Limit + Silence})
 		if err == nil {
 			d.During = during[0]
 		}
-		return err
-	}, func() (err error) {
-		d.Logins, err = o.Run(ctx, s)
-		return err
-	})
-	if err != nil {
+		failed <- err
+	}()
+	d.Logins, err = o.run(ctx, s, stop)
+	stop()
+	if err = errors.Join(err, <-failed); err != nil {
 		return nil, fmt.Errorf("a storm beside steady clients: %w", err)
 	}
 	return d, nil

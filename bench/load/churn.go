@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"pgkinetic/internal/pgwire"
@@ -22,13 +23,16 @@ type Churn struct {
 
 // churn is the run of one.
 //
-// Invariant: a client has a socket exactly while its login or one of its queries is under way; Unanswered counts those.
+// Invariant: a client has a socket exactly while its login or one of its queries is under way; Unanswered counts those, and
+// the others are in out, from where they begin again in the next turn: a server that refuses them at once would otherwise
+// keep the run from looking at its clock.
 type churn struct {
 	Churn
 	passive
 	loop   *loop
 	query  []byte
 	more   int // logins to come
+	out    []*conn
 	result *Logins
 }
 
@@ -64,31 +68,42 @@ func (o Churn) Run(ctx context.Context, s Server) (*Logins, error) {
 func (r *churn) run(ctx context.Context, end *endpoint) error {
 	r.loop.restart()
 	for range r.Clients {
-		if err := r.begin(&conn{end: end}); err != nil {
-			return err
-		}
+		r.out = append(r.out, &conn{end: end})
 	}
-	for r.result.Unanswered > 0 {
+	for {
 		if ended(ctx) || r.Span > 0 && r.loop.now() > int64(r.Span) {
 			r.more = 0
 		}
-		if err := r.loop.turn(int64(poll), r.result.Unanswered, r); err != nil {
+		if err := r.begin(); err != nil {
+			return err
+		}
+		if r.result.Unanswered == 0 && r.more == 0 {
+			return nil
+		}
+		wait := int64(poll)
+		if len(r.out) > 0 && r.more > 0 {
+			wait = 0
+		}
+		if err := r.loop.turn(wait, r.result.Unanswered, r); err != nil {
+			return err
+		}
+	}
+}
+
+// begin has everybody who is out connect, as long as logins are to come.
+func (r *churn) begin() error {
+	for n := len(r.out); n > 0 && r.more > 0; n-- {
+		c := r.out[n-1]
+		r.out = slices.Delete(r.out, n-1, n) // those that fail at once are put behind
+		r.more--
+		r.result.Begun++
+		r.result.Unanswered++
+		c.due = r.loop.now()
+		if err := r.loop.connect(c, r); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// begin has a client connect, if any shall.
-func (r *churn) begin(c *conn) error {
-	if r.more == 0 {
-		return nil
-	}
-	r.more--
-	r.result.Begun++
-	r.result.Unanswered++
-	c.due = r.loop.now()
-	return r.loop.connect(c, r)
 }
 
 func (r *churn) ready(c *conn) error {
@@ -106,11 +121,13 @@ func (r *churn) ready(c *conn) error {
 	} else {
 		r.loop.leave(c)
 	}
-	return r.begin(c)
+	r.out = append(r.out, c)
+	return nil
 }
 
 func (r *churn) lost(c *conn, err error) error {
 	r.result.Unanswered--
 	r.result.lost(c, r.loop.now(), err)
-	return r.begin(c)
+	r.out = append(r.out, c)
+	return nil
 }

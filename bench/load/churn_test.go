@@ -67,3 +67,13 @@ func TestChurnOfRefusals(t *testing.T) {
 		t.Errorf("%+v, %v", counts(got), err)
 	}
 }
+
+// TestChurnWithoutAServer: connections that fail at once neither end a churn nor keep it from ending.
+func TestChurnWithoutAServer(t *testing.T) {
+	gone := pgmock.Start(t)
+	gone.Down()
+	got, err := Churn{Clients: 3, Span: 20 * time.Millisecond}.Run(context.Background(), mocked(gone))
+	if err != nil || got.Failed < 3 || got.Begun != got.Failed || got.Span < 10*time.Millisecond {
+		t.Errorf("%+v, %v", counts(got), err)
+	}
+}

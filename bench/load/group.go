@@ -19,7 +19,7 @@ type Class struct {
 }
 
 // Group is sessions of one or more classes that one thread drives. It belongs to one goroutine at a time; several groups run
-// at once. A session that the server ends is not replaced.
+// at once. A session that the server ends is not replaced. After an error, a group can only be closed.
 type Group struct {
 	rank    Rank
 	loop    *loop

@@ -54,7 +54,7 @@ func TestStormOfRefusals(t *testing.T) {
 
 func TestStormEndsAtItsLimit(t *testing.T) {
 	silent := pgmock.Start(t, pgmock.Startup(), pgmock.Hang())
-	got := runStorm(t, silent, Storm{Clients: 20, Limit: 30 * time.Millisecond})
+	got := runStorm(t, silent, Storm{Clients: 20, Limit: 100 * time.Millisecond})
 	if got.Begun != 20 || got.Unanswered != 20 {
 		t.Errorf("of a silent server: %+v", counts(got))
 	}

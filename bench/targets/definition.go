@@ -4,6 +4,7 @@ package targets
 
 import (
 	"bytes"
+	"crypto/md5"
 	"embed"
 	"errors"
 	"fmt"
@@ -39,6 +40,8 @@ type Definition struct {
 	MaxClients int `yaml:"max_clients"`
 	// Prepared is the first version that carries prepared statements from one backend to another; "" = none does, "0" = all do.
 	Prepared string `yaml:"prepared"`
+	// Password programs ask their clients for one, whatever PostgreSQL does.
+	Password bool `yaml:"password"`
 	// Note is what a reader of its figures must know.
 	Note string `yaml:"note"`
 }
@@ -69,6 +72,19 @@ type Server struct {
 
 // AtLeast tells whether the program's version is that or a newer one.
 func (p Place) AtLeast(version string) bool { return compareVersions(p.Version, version) >= 0 }
+
+// Password is what clients log in with, and the pooler in to PostgreSQL: any will do for a PostgreSQL that asks for none.
+func (p Place) Password() string {
+	if p.Server.Password == "" {
+		return "bench"
+	}
+	return p.Server.Password
+}
+
+// MD5 is the password as PostgreSQL stores it: "md5" and the hash of password and user.
+func (p Place) MD5() string {
+	return fmt.Sprintf("md5%x", md5.Sum([]byte(p.Password()+p.Server.User)))
+}
 
 // Definitions are all that there are, by name.
 func Definitions() ([]Definition, error) { return read(files) }

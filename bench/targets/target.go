@@ -70,6 +70,9 @@ func (f *Fleet) Start(c Choice) (*Target, error) {
 		return nil, fmt.Errorf("%s: %w", c.Name, err)
 	}
 	t.Server.Host, t.Server.Port = "127.0.0.1", place.Port
+	if t.Definition.Password {
+		t.Server.Password = place.Password()
+	}
 	t.process, err = pooler.Launch(cmd, place.Dir, func() bool { return listens(place.Port) })
 	return t, err
 }

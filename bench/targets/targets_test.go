@@ -180,6 +180,7 @@ func ask(t *testing.T, target *Target) string {
 	t.Helper()
 	c := pgwire.Login(t, "tcp", net.JoinHostPort(target.Server.Host, strconv.Itoa(target.Server.Port)), "user", "postgres",
 		"database", "postgres")
+	defer c.Close() // some wait for their clients before they end
 	rows, err := c.Exec("select 1")
 	if err != nil || len(rows) != 1 {
 		return fmt.Sprint(rows, err)

@@ -21,7 +21,7 @@ type pgbenchTrial struct {
 
 // warmUp fills the pool, and lets statements be parsed, before the first round; a probe of system calls takes as long.
 const (
-	warmUp = time.Second
+	warmUp = 2 * time.Second
 	probe  = 2 * time.Second
 )
 

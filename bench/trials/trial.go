@@ -100,6 +100,8 @@ func Applies(c scenarios.Case, t *targets.Target) (why string, ok bool) {
 		return "no pooler", false
 	case kinds[c.Kind].shared && t.Definition.OneToOne:
 		return "holds a connection to PostgreSQL for each client", false
+	case t.Definition.Password && c.Kind != "pgbench":
+		return "asks for a password, which this load does not have", false
 	case !t.Takes(c.Clients):
 		return fmt.Sprintf("takes %d clients at most", t.Definition.MaxClients), false
 	}

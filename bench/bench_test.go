@@ -65,6 +65,23 @@ func TestOneCase(t *testing.T) {
 	}
 }
 
+func TestPostgresOfADSN(t *testing.T) {
+	server := pgtest.Shared(t)
+	p, err := openPostgres(t.Context(), server.DSN("postgres", "postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	if p.Port != server.Port || p.ours || p.version == "" || p.postmaster == 0 || p.User != "postgres" {
+		t.Errorf("%+v", p)
+	}
+	for _, bad := range []string{"host=/tmp", "postgres://postgres@127.0.0.1:1/postgres", "port=x"} {
+		if _, err := openPostgres(t.Context(), bad); err == nil {
+			t.Errorf("%s was taken", bad)
+		}
+	}
+}
+
 func definitions() []targets.Definition {
 	return []targets.Definition{{Name: "direct"}, {Name: kinetic}, {Name: "pgbouncer"}}
 }

@@ -80,8 +80,8 @@ func parse(args []string, errors io.Writer, definitions []targets.Definition) (o
 	f.BoolVar(&o.noSyscalls, "no-syscalls", false, "leave out the rounds that count system calls")
 	f.StringVar(&o.outDir, "out", "", "a directory for results.json, results.md and charts; results of other cases in it are kept")
 	f.StringVar(&o.page, "docs", "", "a page whose results are rewritten with those of -out, or of this run")
-	f.StringVar(&o.gate, "gate", "", "measure the gate's cases only, and compare with the baseline in this file")
-	f.BoolVar(&o.update, "update", false, "with -gate: write the baseline anew")
+	f.StringVar(&o.gate, "gate", "", "measure only cases of the gate, and compare with the baseline in this file")
+	f.BoolVar(&o.update, "update", false, "with -gate: write the values of these cases into the baseline")
 	f.BoolVar(&o.render, "render", false, "measure nothing: write the reports of -out anew, and the page of -docs")
 	f.BoolVar(&o.list, "list", false, "list scenarios, criteria and targets")
 	if err := f.Parse(args); err != nil {
@@ -175,7 +175,7 @@ func bench(ctx context.Context, args []string, out io.Writer, errs *os.File) (in
 	}
 	cases, err := scenarios.Cases(all, o.only)
 	if o.gate != "" {
-		cases, err = scenarios.Gated(all), nil
+		cases = slices.DeleteFunc(cases, func(c scenarios.Case) bool { return !c.Gated() })
 	}
 	if err == nil && o.page != "" {
 		_, err = os.Stat(o.page)
@@ -297,14 +297,13 @@ func (r *run) conclude(results *report.Results) (int, error) {
 
 // compare is the gate.
 func (r *run) compare(verdicts []figures.Verdict) (int, error) {
+	b, err := report.ReadBaseline(r.gate)
 	if r.update {
-		b, err := report.NewBaseline(verdicts, r.machine, time.Now())
-		if err != nil {
+		if err = b.Take(verdicts, r.machine, time.Now()); err != nil {
 			return statusFailed, err
 		}
 		return statusOK, b.Write(r.gate)
 	}
-	b, err := report.ReadBaseline(r.gate)
 	if err != nil {
 		return statusFailed, err
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"time"
 
@@ -17,19 +18,22 @@ type Baseline struct {
 	Values   map[string]float64 `json:"values"`
 }
 
-// NewBaseline takes the values of a run. A criterion of the gate that was not judged is an error.
-func NewBaseline(verdicts []figures.Verdict, machine Machine, now time.Time) (Baseline, error) {
-	b := Baseline{Measured: now.UTC().Truncate(time.Second), Machine: machine, Values: map[string]float64{}}
+// Take takes the values of a run in the place of older ones. A criterion of the gate that was not judged is an error.
+func (b *Baseline) Take(verdicts []figures.Verdict, machine Machine, now time.Time) error {
+	b.Measured, b.Machine = now.UTC().Truncate(time.Second), machine
+	if b.Values == nil {
+		b.Values = map[string]float64{}
+	}
 	for _, v := range verdicts {
 		if v.Tolerance == 0 {
 			continue
 		}
 		if !v.Judged {
-			return b, fmt.Errorf("%s: %s", v.Name, v.Why)
+			return fmt.Errorf("%s: %s", v.Name, v.Why)
 		}
-		b.Values[v.Name] = v.Value
+		b.Values[v.Name] = math.Round(v.Value*1000) / 1000
 	}
-	return b, nil
+	return nil
 }
 
 // ReadBaseline reads one from a file.

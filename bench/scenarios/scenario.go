@@ -170,15 +170,7 @@ func Cases(all []*Scenario, selection []string) (cases []Case, err error) {
 	return cases, nil
 }
 
-// Gated are the cases that have a criterion of the regression gate.
-func Gated(all []*Scenario) (cases []Case) {
-	for _, s := range all {
-		for _, n := range s.Clients {
-			c := Case{s, n}
-			if slices.ContainsFunc(c.Criteria(), func(k figures.Criterion) bool { return k.Tolerance > 0 }) {
-				cases = append(cases, c)
-			}
-		}
-	}
-	return cases
+// Gated tells whether the case has a criterion of the regression gate.
+func (c Case) Gated() bool {
+	return slices.ContainsFunc(c.Criteria(), func(k figures.Criterion) bool { return k.Tolerance > 0 })
 }

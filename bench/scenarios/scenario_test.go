@@ -2,6 +2,7 @@ package scenarios
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -27,7 +28,11 @@ func TestScenariosOfThisDirectory(t *testing.T) {
 			t.Errorf("there is no %s", name)
 		}
 	}
-	if gated := Gated(all); len(gated) < 4 {
+	cases, err := Cases(all, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if gated := slices.DeleteFunc(cases, func(c Case) bool { return !c.Gated() }); len(gated) < 4 || len(gated) > 10 {
 		t.Errorf("the gate has %d cases", len(gated))
 	}
 }

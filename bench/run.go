@@ -186,7 +186,6 @@ func (r *run) leaveOut(ctx context.Context, target string, err error, k *report.
 
 // race runs the rounds; each target begins as often as the others. It gives those that reached the end.
 func (r *run) race(ctx context.Context, name string, all []*contender, rounds int, k *report.Case) []*contender {
-	spare := repetitions * rounds * len(all) // of all targets together
 	for i := range rounds {
 		for n := range all {
 			t := all[(i+n)%len(all)]
@@ -195,7 +194,7 @@ func (r *run) race(ctx context.Context, name string, all []*contender, rounds in
 			}
 			r.progress.show(fmt.Sprintf("%s, round %d of %d, %s", name, i+1, rounds, t.target.Name))
 			round, err := t.trial.Round(ctx, i)
-			for ; err == nil && round.Disturbed && spare > 0 && r.patient; spare-- {
+			for err == nil && round.Disturbed && r.patient && t.series.Repeated < repetitions*rounds {
 				t.series.Repeated++
 				round, err = t.trial.Round(ctx, i)
 			}
@@ -212,7 +211,7 @@ func (r *run) race(ctx context.Context, name string, all []*contender, rounds in
 	return slices.DeleteFunc(all, func(t *contender) bool { return t.trial == nil })
 }
 
-// repetitions is how often a round is repeated on average at most, because strangers used the machine.
+// repetitions is how often a target's round is repeated on average at most, because strangers used the machine.
 const repetitions = 1
 
 // countSyscalls makes a round for each target that gives nothing else.

@@ -14,9 +14,12 @@ import (
 type Chart struct {
 	Name   string // of the file, without its end
 	Title  string
-	Series []string // targets
+	Series []Bars
 	Groups []Group
 }
+
+// Bars are those of a target, in a colour that is the target's in all charts.
+type Bars struct{ Target, Colour string }
 
 // Group is a case: its name, and the bars in the order of the series, nil where a target has none.
 type Group struct {
@@ -43,12 +46,9 @@ func (r *Results) Charts() (charts []Chart) {
 			better = "more is better"
 		}
 		c := Chart{Name: string(f), Title: fmt.Sprintf("%s, %s: %s", info.Label, unit, better)}
-		for i := range r.Cases {
-			k := &r.Cases[i]
-			for _, s := range k.Series {
-				if _, ok := s.Of(f); ok && !slices.Contains(c.Series, s.Target) {
-					c.Series = append(c.Series, s.Target)
-				}
+		for i, target := range r.Targets() {
+			if slices.ContainsFunc(r.Cases, func(k Case) bool { _, ok := k.value(target, f); return ok }) {
+				c.Series = append(c.Series, Bars{target, colours[i%len(colours)]})
 			}
 		}
 		for i := range r.Cases {
@@ -63,10 +63,10 @@ func (r *Results) Charts() (charts []Chart) {
 	return charts
 }
 
-func (c *Case) group(targets []string, info figures.Info) (g Group, some bool) {
+func (c *Case) group(targets []Bars, info figures.Info) (g Group, some bool) {
 	g = Group{Name: c.Name, Bars: make([]*Bar, len(targets))}
-	for i, target := range targets {
-		if spread, ok := c.value(target, info.Figure); ok {
+	for i, bars := range targets {
+		if spread, ok := c.value(bars.Target, info.Figure); ok {
 			g.Bars[i], some = &Bar{spread, info.Format(spread.Median)}, true
 		}
 	}
@@ -84,8 +84,8 @@ const (
 	headHeight = 62
 )
 
-// colours of the series: distinct also for the colour-blind (after Okabe and Ito).
-var colours = []string{"#0072b2", "#999999", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442"}
+// colours of the targets: distinct also for the colour-blind (after Okabe and Ito).
+var colours = []string{"#999999", "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442"}
 
 // SVG draws the chart.
 func (c *Chart) SVG() string {
@@ -101,7 +101,7 @@ func (c *Chart) SVG() string {
 	c.legend(&b)
 	y := headHeight
 	for _, g := range c.Groups {
-		g.draw(&b, y)
+		c.draw(&b, y, g)
 		y += g.height()
 	}
 	b.WriteString("</svg>\n")
@@ -110,10 +110,10 @@ func (c *Chart) SVG() string {
 
 func (c *Chart) legend(b *strings.Builder) {
 	x := 16
-	for i, name := range c.Series {
-		fmt.Fprintf(b, `<rect x="%d" y="34" width="11" height="11" fill="%s"/>`+"\n", x, colours[i%len(colours)])
-		text(b, x+16, 44, "start", "", name)
-		x += 34 + 7*len(name)
+	for _, bars := range c.Series {
+		fmt.Fprintf(b, `<rect x="%d" y="34" width="11" height="11" fill="%s"/>`+"\n", x, bars.Colour)
+		text(b, x+16, 44, "start", "", bars.Target)
+		x += 34 + 7*len(bars.Target)
 	}
 }
 
@@ -128,7 +128,7 @@ func (g *Group) bars() (n int) {
 
 func (g *Group) height() int { return g.bars()*(barHeight+barGap) + groupGap }
 
-func (g *Group) draw(b *strings.Builder, y int) {
+func (c *Chart) draw(b *strings.Builder, y int, g Group) {
 	most := 0.0
 	for _, bar := range g.Bars {
 		if bar != nil {
@@ -145,7 +145,7 @@ func (g *Group) draw(b *strings.Builder, y int) {
 		}
 		at := func(v float64) float64 { return leftMargin + max(v, 0)/most*barsWidth }
 		fmt.Fprintf(b, `<rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"/>`+"\n", leftMargin, y, at(bar.Median)-leftMargin,
-			barHeight, colours[i%len(colours)])
+			barHeight, c.Series[i].Colour)
 		fmt.Fprintf(b, `<path d="M%.1f %dH%.1f" stroke="#000000" stroke-width="1"/>`+"\n", at(bar.Low), y+barHeight/2, at(bar.High))
 		text(b, int(at(bar.High))+6, y+11, "start", "", bar.Text)
 		y += barHeight + barGap

@@ -119,10 +119,13 @@ func TestChartsAreWellFormed(t *testing.T) {
 			t.Errorf("%s: %d rectangles for %d bars", c.Name, bars, want)
 		}
 	}
+	if a, b := charts[0].Series, charts[1].Series; len(a) != 2 || len(b) != 3 || a[0] != b[0] && a[0] != b[1] {
+		t.Errorf("the colours differ: %v and %v", a, b)
+	}
 	if !slices.Equal(names, []string{"cpu", "tps"}) {
 		t.Errorf("charts %v", names)
 	}
-	odd := Chart{Title: `a <"&> b`, Series: []string{"x"}, Groups: []Group{{"none", []*Bar{nil}}, {"0", []*Bar{{Text: "0"}}}}}
+	odd := Chart{Title: `a <"&> b`, Series: []Bars{{"x", "#000000"}}, Groups: []Group{{"none", []*Bar{nil}}, {"0", []*Bar{{Text: "0"}}}}}
 	readSVG(t, odd.SVG())
 }
 

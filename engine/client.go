@@ -155,7 +155,7 @@ func (c *client) OnReady(_ *reactor.Socket, ev reactor.Events) {
 		if ev&reactor.Writable != 0 && c.out.Len() > 0 {
 			c.flush()
 		}
-		if c.state < clientClosing {
+		if c.state < clientClosing && (ev&reactor.Readable != 0 || c.wantRead) {
 			c.onReadable()
 		}
 	}

@@ -102,6 +102,7 @@ func (w *worker) accept(a *reactor.Accepted) {
 	w.all.add(c)
 	w.stats.clientsOpen.Add(1)
 	c.armTimer()
+	w.loop.Later(&c.sock) // its first bytes are there already, as a rule
 }
 
 func (w *worker) onMessage(m *reactor.Message) {

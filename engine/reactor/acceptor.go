@@ -234,10 +234,10 @@ func (ln *Listener) OnReady(s *Socket, _ Events) {
 		if a.stalled || a.paused.Load() {
 			return
 		}
-		fd, sa, err := unix.Accept4(int(s.fd), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		fd, peer, err := accept(int(s.fd))
 		switch {
 		case err == nil:
-			a.hand(ln, fd, sa)
+			a.hand(ln, fd, peer)
 		case err == unix.EAGAIN:
 			return
 		case ofOneClient(err):
@@ -262,16 +262,13 @@ func ofOneClient(err error) bool {
 }
 
 // hand gives a new socket to the loop with the fewest.
-func (a *Acceptor) hand(ln *Listener, fd int, sa unix.Sockaddr) {
+func (a *Acceptor) hand(ln *Listener, fd int, peer netip.AddrPort) {
 	if a.opts.Admit != nil && !a.opts.Admit() {
 		a.refused.Add(1)
 		_ = unix.Close(fd)
 		return
 	}
-	c := &Accepted{onAccept: a.opts.OnAccept, FD: fd, Unix: ln.Network == "unix", Listener: ln}
-	if !c.Unix {
-		c.Peer = addrPort(sa)
-	}
+	c := &Accepted{onAccept: a.opts.OnAccept, FD: fd, Unix: ln.Network == "unix", Peer: peer, Listener: ln}
 	a.accepted.Add(1)
 	l := a.leastLoaded()
 	if l == a.loop {
@@ -308,7 +305,7 @@ func (a *Acceptor) stall(ln *Listener, err error) {
 	if a.spare >= 0 {
 		_ = unix.Close(a.spare)
 		a.spare = -1
-		if fd, _, err := unix.Accept4(ln.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC); err == nil {
+		if fd, _, err := accept(ln.fd); err == nil {
 			_ = unix.Close(fd)
 			a.refused.Add(1)
 		}

@@ -106,6 +106,11 @@ func bindTCP(fd int, sa unix.Sockaddr, domain, backlog int) error {
 			return os.NewSyscallError("setsockopt", err)
 		}
 	}
+	// A client speaks first: it is accepted when its first bytes are there, or after
+	// about a second.
+	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, 1); err != nil {
+		return os.NewSyscallError("setsockopt", err)
+	}
 	if err := unix.Bind(fd, sa); err != nil {
 		return os.NewSyscallError("bind", err)
 	}

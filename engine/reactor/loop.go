@@ -20,7 +20,7 @@ import (
 //
 // Invariants:
 //   - table[fd] is the socket registered with the poller under that descriptor,
-//     or nil; an event without a socket is ignored
+//     or nil; an event without a socket, or of an earlier registration, is ignored
 //   - a descriptor that a socket gave up by Close stays open until the batch in
 //     which that happened is over: its number cannot come back before
 //   - the loop sleeps only when nothing is left to do (mail, ready sockets, due
@@ -72,6 +72,7 @@ type Loop struct {
 
 	now     int64
 	table   []*Socket
+	lastGen int32
 	ready   []*Socket // in order; nil where a socket left the list
 	scratch []byte
 	outbox  *outbox
@@ -132,13 +133,13 @@ func (l *Loop) openDescriptors() (err error) {
 	// as long as the loop can be reached: else the write would go to whoever got
 	// its number.
 	runtime.AddCleanup(l, func(fd int) { _ = unix.Close(fd) }, l.wakeFD)
-	if err = l.poller.add(l.wakeFD, false); err != nil {
+	if err = l.poller.add(l.wakeFD, 0, false); err != nil {
 		return err
 	}
 	if l.timerFD, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC); err != nil {
 		return os.NewSyscallError("timerfd_create", err)
 	}
-	return l.poller.add(l.timerFD, false)
+	return l.poller.add(l.timerFD, 0, false)
 }
 
 func (l *Loop) closeDescriptors() error {
@@ -194,7 +195,7 @@ func (l *Loop) serve(events []unix.EpollEvent) {
 	for i := range events {
 		if ev := &events[i]; ev.Events&goneEvents != 0 {
 			gone++
-			l.onEvent(int(ev.Fd), ev.Events)
+			l.onEvent(ev)
 		}
 	}
 	if gone == len(events) {
@@ -202,7 +203,7 @@ func (l *Loop) serve(events []unix.EpollEvent) {
 	}
 	for i := range events {
 		if ev := &events[i]; ev.Events&goneEvents == 0 {
-			l.onEvent(int(ev.Fd), ev.Events)
+			l.onEvent(ev)
 		}
 	}
 }
@@ -262,7 +263,7 @@ func (l *Loop) hasWork() bool {
 }
 
 // onEvent serves one event of a batch.
-func (l *Loop) onEvent(fd int, ev uint32) {
+func (l *Loop) onEvent(ev *unix.EpollEvent) {
 	if l.stopping.Load() {
 		return
 	}
@@ -270,9 +271,11 @@ func (l *Loop) onEvent(fd int, ev uint32) {
 	if l.outbox.n > 0 && l.now-l.outbox.since > outboxTime {
 		l.flush()
 	}
-	switch {
+	switch fd := int(ev.Fd); {
 	case fd < len(l.table) && l.table[fd] != nil:
-		l.dispatch(l.table[fd], ev)
+		if s := l.table[fd]; s.generation == ev.Pad {
+			l.dispatch(s, ev.Events)
+		}
 	case fd == l.timerFD:
 		l.tick()
 	}

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"pgkinetic/reaper"
 )
 
@@ -405,3 +407,28 @@ func TestTimerFromBeforeRun(t *testing.T) {
 type fireOnce chan struct{}
 
 func (f fireOnce) Fire(int64) int64 { close(f); return 0 }
+
+// TestEventOfAnEarlierRegistration does not reach the socket that has the number
+// now.
+func TestEventOfAnEarlierRegistration(t *testing.T) {
+	l := startLoop(t)
+	fd, _ := pair(t, "tcp")
+	var seen []Events
+	s := add(t, l, fd, false, handlerFunc(func(_ *Socket, ev Events) { seen = append(seen, ev) }))
+	on(t, l, func() {
+		old := s.generation
+		s.Detach()
+		if err := l.Attach(s); err != nil {
+			t.Error(err)
+		}
+		seen = nil
+		l.serve([]unix.EpollEvent{{Fd: int32(fd), Pad: old, Events: unix.EPOLLRDHUP | unix.EPOLLIN}})
+		if len(seen) > 0 {
+			t.Errorf("told of %v", seen)
+		}
+		l.serve([]unix.EpollEvent{{Fd: int32(fd), Pad: s.generation, Events: unix.EPOLLIN}})
+		if len(seen) != 1 || seen[0] != Readable {
+			t.Errorf("told of %v, want one that is readable", seen)
+		}
+	})
+}

@@ -11,7 +11,9 @@ import (
 // Owner: its loop.
 //
 // Every descriptor is registered once and edge-triggered, for reading and the
-// peer's hang-up, and for writing where that is asked for.
+// peer's hang-up, and for writing where that is asked for. An event carries the
+// descriptor and the generation of its registration: a number that has been given
+// away and come back is not taken for the one before.
 
 const (
 	// eventsMax is the size of one batch.
@@ -38,14 +40,19 @@ func openPoller() (*poller, error) {
 	return &poller{fd: fd}, nil
 }
 
-func (p *poller) add(fd int, write bool) error { return p.control(unix.EPOLL_CTL_ADD, fd, write) }
+func (p *poller) add(fd int, generation int32, write bool) error {
+	return p.control(unix.EPOLL_CTL_ADD, fd, generation, write)
+}
 
-func (p *poller) modify(fd int, write bool) error { return p.control(unix.EPOLL_CTL_MOD, fd, write) }
+func (p *poller) modify(fd int, generation int32, write bool) error {
+	return p.control(unix.EPOLL_CTL_MOD, fd, generation, write)
+}
 
-func (p *poller) remove(fd int) { _ = p.control(unix.EPOLL_CTL_DEL, fd, false) }
+// remove is for a descriptor that lives on; closing one removes it.
+func (p *poller) remove(fd int) { _ = p.control(unix.EPOLL_CTL_DEL, fd, 0, false) }
 
-func (p *poller) control(op, fd int, write bool) error {
-	ev := unix.EpollEvent{Fd: int32(fd), Events: readInterest}
+func (p *poller) control(op, fd int, generation int32, write bool) error {
+	ev := unix.EpollEvent{Fd: int32(fd), Pad: generation, Events: readInterest} // Pad: the other half of the event's data
 	if write {
 		ev.Events |= writeInterest
 	}

@@ -21,8 +21,7 @@ import (
 //     because there every byte that the peer consumes is a write edge.
 
 // Events says what may have happened to a socket. Readable and Writable are
-// hints: an event can be out of date, the read or write decides. Hangup has been
-// confirmed by the kernel when it is reported.
+// hints: an event can be out of date, the read or write decides. Hangup is true.
 type Events uint8
 
 const (
@@ -77,6 +76,8 @@ type Socket struct {
 	ready   int32
 	flags   socketFlags
 	staged  uint8 // its entry in the loop's outbox plus one, 0 without
+
+	generation int32 // of its registration, see poller
 }
 
 // Add registers the non-blocking descriptor fd as s and takes ownership of it;
@@ -104,7 +105,9 @@ func (l *Loop) Attach(s *Socket) error {
 	if l.stopping.Load() {
 		return fmt.Errorf("loop %d: %w", l.ID, os.ErrClosed)
 	}
-	if err := l.register(fd, s.flags); err != nil {
+	l.lastGen++
+	s.generation = l.lastGen
+	if err := l.poller.add(fd, s.generation, s.flags&flagUnix == 0 || s.flags&flagWantWrite != 0); err != nil {
 		return fmt.Errorf("loop %d: %w", l.ID, err)
 	}
 	l.growTable(fd)
@@ -115,10 +118,6 @@ func (l *Loop) Attach(s *Socket) error {
 	s.loop = l
 	s.flags |= flagOpen
 	return nil
-}
-
-func (l *Loop) register(fd int, flags socketFlags) error {
-	return l.poller.add(fd, flags&flagUnix == 0 || flags&flagWantWrite != 0)
 }
 
 func (l *Loop) growTable(fd int) {
@@ -140,7 +139,7 @@ func (l *Loop) dispatch(s *Socket, raw uint32) {
 	if raw&writableEvents != 0 {
 		ev |= Writable
 	}
-	if raw&hangupEvents != 0 && hungUp(int(s.fd)) {
+	if raw&hangupEvents != 0 {
 		ev |= Hangup
 	}
 	if ev != 0 {
@@ -148,7 +147,7 @@ func (l *Loop) dispatch(s *Socket, raw uint32) {
 	}
 }
 
-// leave takes s out of the loop: table, poller, ready list. Events of the
+// leave takes s out of the loop: table, ready list, outbox. Events of the
 // current batch that are still to come find an empty slot.
 func (s *Socket) leave() {
 	l := s.loop
@@ -162,7 +161,6 @@ func (s *Socket) leave() {
 		l.ready[s.ready-1] = nil
 		s.ready = 0
 	}
-	l.poller.remove(int(s.fd))
 }
 
 // Close takes the socket out of the loop at once and closes its descriptor after
@@ -189,7 +187,7 @@ func (s *Socket) CloseReset() {
 
 func (l *Loop) closeQueued() {
 	for _, fd := range l.closing {
-		_ = unix.Close(int(fd))
+		closeRaw(fd)
 	}
 	l.closing = l.closing[:0]
 }
@@ -203,6 +201,7 @@ func (s *Socket) Detach() (fd int) {
 	}
 	s.Flush()
 	s.leave()
+	s.loop.poller.remove(int(s.fd))
 	s.loop = nil
 	return int(s.fd)
 }
@@ -222,7 +221,7 @@ func (s *Socket) WantWrite(on bool) {
 		return
 	}
 	s.flags ^= flagWantWrite
-	if err := s.loop.poller.modify(int(s.fd), on); err != nil {
+	if err := s.loop.poller.modify(int(s.fd), s.generation, on); err != nil {
 		s.loop.fail(err)
 	}
 }

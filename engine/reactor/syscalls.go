@@ -2,6 +2,7 @@ package reactor
 
 import (
 	"encoding/binary"
+	"net/netip"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -102,17 +103,31 @@ func drainCounter(fd int) {
 	_, _, _ = unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&count[0])), 8)
 }
 
-// hungUp asks the kernel whether the peer of fd has gone (shut down its side,
-// reset, or refused): an event may be left over from another socket that had
-// the same number on this loop, and unlike a read that finds nothing, a wrong
-// hang-up would cost a connection.
-func hungUp(fd int) bool {
-	p := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
-	for {
-		n, err := unix.Poll(p[:], 0)
-		if err == unix.EINTR {
-			continue
-		}
-		return err == nil && n > 0 && p[0].Revents&(unix.POLLRDHUP|unix.POLLHUP|unix.POLLERR) != 0
+// accept takes a client of a listening socket: non-blocking, close-on-exec. peer is
+// the zero value for a Unix socket.
+func accept(listener int) (fd int, peer netip.AddrPort, err error) {
+	var sa unix.RawSockaddrAny
+	size := uint32(unix.SizeofSockaddrAny)
+	r, _, errno := unix.RawSyscall6(unix.SYS_ACCEPT4, uintptr(listener), uintptr(unsafe.Pointer(&sa)), uintptr(unsafe.Pointer(&size)),
+		unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0, 0)
+	if errno != 0 {
+		return -1, peer, errno
 	}
+	switch sa.Addr.Family {
+	case unix.AF_INET:
+		in := (*unix.RawSockaddrInet4)(unsafe.Pointer(&sa))
+		peer = netip.AddrPortFrom(netip.AddrFrom4(in.Addr), networkOrder(in.Port))
+	case unix.AF_INET6:
+		in := (*unix.RawSockaddrInet6)(unsafe.Pointer(&sa))
+		peer = netip.AddrPortFrom(netip.AddrFrom16(in.Addr), networkOrder(in.Port))
+	}
+	return int(r), peer, nil
 }
+
+// networkOrder reads a port as it lies in a socket address.
+func networkOrder(port uint16) uint16 {
+	return binary.BigEndian.Uint16(binary.NativeEndian.AppendUint16(nil, port))
+}
+
+// closeRaw closes a socket. It does not block: no socket lingers.
+func closeRaw(fd int32) { _, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) }

@@ -246,7 +246,7 @@ func rounds(cases []scenarios.Case, o *options) (n int) {
 		} else if len(c.Only) > 0 {
 			targets = len(c.Only)
 		}
-		n += targets * o.rounds
+		n += targets * roundsOf(c, o.rounds)
 	}
 	return n
 }

@@ -66,13 +66,7 @@ func (r *run) cases(ctx context.Context, cases []scenarios.Case, done func(repor
 func (r *run) start(choices []targets.Choice) (started []*targets.Target, left []report.Skip) {
 	for _, c := range choices {
 		r.progress.show("starting " + c.Name)
-		if c.Of == kinetic {
-			c.Args = append(slices.Clone(c.Args), r.kineticArgs...)
-			if c.Binary == "" {
-				c.Binary = r.program
-			}
-		}
-		t, err := r.fleet.Start(c)
+		t, err := r.fleet.Start(r.choice(c))
 		if err != nil {
 			if !errors.Is(err, targets.ErrNotInstalled) {
 				r.failures++
@@ -84,6 +78,17 @@ func (r *run) start(choices []targets.Choice) (started []*targets.Target, left [
 		started = append(started, t)
 	}
 	return started, left
+}
+
+// choice adds the flags of the run to a target that is pg-kinetic, before its own: what a scenario compares stays what it is.
+func (r *run) choice(c targets.Choice) targets.Choice {
+	if c.Of == kinetic {
+		c.Args = slices.Concat(r.kineticArgs, c.Args)
+		if c.Binary == "" {
+			c.Binary = r.program
+		}
+	}
+	return c
 }
 
 func (r *run) stop(started *[]*targets.Target) {
@@ -129,15 +134,11 @@ func (r *run) oneCase(ctx context.Context, c scenarios.Case) (report.Case, error
 			}
 		}
 	}()
-	rounds := r.rounds
-	if c.Rounds > 0 {
-		rounds = min(c.Rounds, rounds)
-	}
-	k.Rounds = rounds
+	k.Rounds = roundsOf(c, r.rounds)
 	if c.Kind == "pgbench" {
 		k.Seconds = r.length.Seconds()
 	}
-	contenders = r.race(ctx, k.Name, contenders, rounds, &k)
+	contenders = r.race(ctx, k.Name, contenders, k.Rounds, &k)
 	r.countSyscalls(ctx, k.Name, contenders)
 	for _, t := range contenders {
 		k.Series = append(k.Series, t.series)
@@ -146,6 +147,14 @@ func (r *run) oneCase(ctx context.Context, c scenarios.Case) (report.Case, error
 		k.Verdicts = append(k.Verdicts, criterion.Judge(k.Series))
 	}
 	return k, ctx.Err()
+}
+
+// roundsOf is how many rounds of a case are run when so many are asked for.
+func roundsOf(c scenarios.Case, asked int) int {
+	if c.Rounds > 0 {
+		return min(c.Rounds, asked)
+	}
+	return asked
 }
 
 // open makes the trials of the targets that take part ready.

@@ -37,15 +37,11 @@ type Bar struct {
 func (r *Results) Charts() (charts []Chart) {
 	for _, f := range overview {
 		info, _ := f.Info()
-		unit := info.Unit
-		if unit == "" {
-			unit = "number"
-		}
 		better := "less is better"
 		if info.Higher {
 			better = "more is better"
 		}
-		c := Chart{Name: string(f), Title: fmt.Sprintf("%s, %s: %s", info.Label, unit, better)}
+		c := Chart{Name: string(f), Title: fmt.Sprintf("%s: %s", info.Header(), better)}
 		for i, target := range r.Targets() {
 			if slices.ContainsFunc(r.Cases, func(k Case) bool { _, ok := k.value(target, f); return ok }) {
 				c.Series = append(c.Series, Bars{target, colours[i%len(colours)]})

@@ -51,8 +51,11 @@ func (c *client) answerHere(n uint64, a localAnswer) disposition {
 	c.w.stats.prepared[preparedLocal].inc()
 	if c.srv.tracker.Done() < n {
 		k := &c.srv.later
-		if k.n == 0 {
+		switch {
+		case k.n == 0:
 			k.first, k.list = 0, k.list[:0]
+		case k.first > k.n && len(k.list) == cap(k.list): // those that were answered make room
+			k.first, k.list = 0, k.list[:copy(k.list, k.list[k.first:])]
 		}
 		k.list = append(k.list, laterAnswer{n, a})
 		k.n++
@@ -120,8 +123,11 @@ func (c *client) failInPlace(typ byte, e *protocol.ErrorFields) disposition {
 	}
 	c.putRun()
 	s.put(failing)
+	if v == protocol.ForwardFlush {
+		s.put(flushMessage)
+	}
 	c.sentOne()
-	return sentAs(v)
+	return drop // with it what of the message is yet to come
 }
 
 var (

@@ -305,6 +305,7 @@ func (c *client) passAsIs(typ byte, m []byte, l *look) disposition {
 func (c *client) notSent(v protocol.Verdict) disposition {
 	if v == protocol.Drop {
 		c.scan = nil
+		c.recheck = c.recheck || c.pins&pinsChecked != 0 // it may have begun one
 		return drop
 	}
 	return c.hold()
@@ -430,7 +431,11 @@ func (c *client) note(typ byte, m []byte, l *look) {
 	case protocol.FrontendParse:
 		name, _, _ := protocol.ParseMessage(body)
 		c.marks.Parse(name, l.mayCopy)
-		if l.stmt == nil {
+		switch {
+		case l.stmt != nil:
+		case l.flags&effectFlags&^pinFlags != 0 && c.virtual(): // when it is executed is not seen
+			c.executedUnseen(l.flags)
+		default:
 			c.pin(pinsOf(l.flags))
 		}
 	case protocol.FrontendBind, protocol.FrontendClose:

@@ -60,7 +60,7 @@ func (c *client) passExecute(m []byte, l *look) disposition {
 // passUnseen passes on an Execute of a portal of which no more is known than flags
 // that its statement may have.
 func (c *client) passUnseen(m []byte, l *look, flags sqllex.Flags) disposition {
-	if p := pinsOf(flags); !c.mayPin(p) {
+	if p := pinsOf(flags); !c.mayPin(p) || !c.pin(p) {
 		return c.failInPlace(protocol.FrontendExecute, c.pinRefused(p))
 	}
 	d := c.passAsIs(protocol.FrontendExecute, m, l)
@@ -74,7 +74,7 @@ func (c *client) passUnseen(m []byte, l *look, flags sqllex.Flags) disposition {
 // readyText prepares for a text that is to be executed next. d is take if it may
 // be.
 func (c *client) readyText(typ byte, flags sqllex.Flags, sql []byte) (d disposition) {
-	if p := pinsOfText(flags, sql); !c.mayPin(p) {
+	if p := pinsOfText(flags, sql); !c.mayPin(p) || !c.pin(p) {
 		return c.failInPlace(typ, c.pinRefused(p))
 	}
 	if flags&(sqllex.Prepare|sqllex.Execute|sqllex.Deallocate) == 0 || !c.virtual() {

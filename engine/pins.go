@@ -138,6 +138,7 @@ func (c *client) pin(p pinSet) bool {
 		return true
 	}
 	if c.pins&pinReason == 0 && !c.enterPinned(p) {
+		c.srv.left |= leftovers(p) // it may be there nevertheless: another client is not to meet it
 		return false
 	}
 	for i := range pinKinds {

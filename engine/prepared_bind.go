@@ -19,8 +19,8 @@ func (c *client) passBind(m []byte, l *look) disposition {
 	if c.rawUndecided(name) {
 		return c.hold()
 	}
-	if !ok || c.isRaw(name) {
-		return c.boundTo(c.passAsIs(protocol.FrontendBind, m, l), portal, name, nil)
+	if !ok || c.isRaw(name) { // it is the same statement as c's, if c has one
+		return c.boundTo(c.passAsIs(protocol.FrontendBind, m, l), portal, name, c.catalog().Lookup(name).Statement)
 	}
 	if len(name) == 0 {
 		st, d := c.readyUnnamed()

@@ -54,6 +54,9 @@ func (c *client) passParse(m []byte, l *look) disposition {
 		return c.hold()
 	}
 	if cp != nil && s.tracker.MayAnswer(protocol.FrontendParse) {
+		if c.outputHigh() {
+			return c.hold()
+		}
 		s.tracker.Local(protocol.FrontendParse)
 		n := s.tracker.Sent()
 		s.held.Use(cp, n)
@@ -132,7 +135,7 @@ func (c *client) unkept() bool {
 // server only, under the client's own name.
 func (c *client) passOwnName(m []byte, l *look) disposition {
 	name, _, ok := protocol.ParseHead(m[protocol.HeaderLen:])
-	if ok && len(name) > 0 && !c.mayPin(pinLargeParse) {
+	if ok && len(name) > 0 && (!c.mayPin(pinLargeParse) || !c.pin(pinLargeParse)) {
 		return c.failInPlace(protocol.FrontendParse, c.pinRefused(pinLargeParse))
 	}
 	if d := c.expose(name, true); d != take {

@@ -62,6 +62,9 @@ func (c *client) passClose(m []byte, l *look, name []byte) disposition {
 		return c.hold()
 	}
 	if len(name) > 0 && !c.isRaw(name) && s.tracker.MayAnswer(protocol.FrontendClose) {
+		if c.outputHigh() {
+			return c.hold()
+		}
 		if st := c.catalog().Lookup(name).Statement; st != nil && st.Own() {
 			s.held.Drop(st) // nobody else will use it
 			c.putRun()

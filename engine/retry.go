@@ -122,7 +122,7 @@ func (c *client) disarm() {
 // good.
 func (s *server) mayRetry(c *client, n uint64, code []byte) bool {
 	t := &s.tracker
-	return n != 0 && n == c.srv.again.number && (isStale(code) || c.srv.again.first && mayBeStale(code)) && c.rest == 0 && t.Owed() == 1 && t.ReadyOwed() == 1
+	return n != 0 && n == c.srv.again.number && (isStale(code) || c.srv.again.first && mayBeStale(code)) && c.rest == 0 && c.large == nil && t.Owed() == 1 && t.ReadyOwed() == 1
 }
 
 func isStale(code []byte) bool {
@@ -169,16 +169,7 @@ func (s *server) retrying(c *client, head uint64, m, code []byte, whole bool) (s
 func (c *client) sendAgain() {
 	k := &c.srv.again
 	k.again, k.failed, k.number = true, false, 0
-	loop := c.w.loop
-	if n := c.in.Len(); n > 0 {
-		behind := make([]byte, n)
-		c.in.CopyTo(behind)
-		c.in.Release(loop)
-		c.in.Append(loop, k.bytes)
-		c.in.Append(loop, behind)
-		return
-	}
-	c.in.Append(loop, k.bytes)
+	c.putBack(k.bytes)
 }
 
 // maxRetryBuffers bounds the buffers that a loop keeps for the next groups.

@@ -28,7 +28,7 @@ import (
 //     sets none
 
 const (
-	acceptsPerTurn  = 16          // the clients that are there wait for them
+	acceptsPerTurn  = 4           // the clients that are there wait for them
 	stallNanos      = 100_000_000 // pause after running out of descriptors
 	backlogDefault  = 4096
 	unixModeDefault = fs.FileMode(0o777)

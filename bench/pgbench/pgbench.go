@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,7 +33,9 @@ type Load struct {
 	Protocol string // simple, extended, prepared
 	Clients  int
 	Connect  bool // a connection for each transaction
-	Length   time.Duration
+	// Length is that of the run, the connecting included. Transactions, if not 0, are each client's instead.
+	Length       time.Duration
+	Transactions int
 	// Expected is about how many transactions there will be, so that no more than MaxLogged are logged; 0 = all are.
 	Expected float64
 }
@@ -44,11 +47,12 @@ const MaxLogged = 200_000
 type Result struct {
 	Transactions int
 	TPS          float64
-	Mean         float64   // latency in ms
-	Connecting   float64   // mean time of a connection in ms; with Connect only
-	Latencies    []float64 // ms, sorted
-	Errors       int       // failed transactions and aborted clients
-	Trouble      string    // the first error message
+	Mean         float64       // latency in ms
+	Connecting   float64       // mean time of a connection in ms; with Connect only
+	Initial      time.Duration // until all clients were connected; without Connect only
+	Latencies    []float64     // ms, sorted
+	Errors       int           // failed transactions and aborted clients
+	Trouble      string        // the first error message
 }
 
 // Sample turns the result into figures.
@@ -108,7 +112,12 @@ func Prepare(ctx context.Context, s Server, l Load, dir string) (*Bench, error) 
 	b := &Bench{dir: dir, logs: filepath.Join(dir, "log")}
 	args := []string{
 		"-n", "-M", l.Protocol, "-c", strconv.Itoa(l.Clients), "-j", strconv.Itoa(min(l.Clients, threads)),
-		"-T", strconv.Itoa(max(int(l.Length.Seconds()), 1)), "-l", "--log-prefix=" + b.logs,
+		"-l", "--log-prefix=" + b.logs,
+	}
+	if l.Transactions > 0 {
+		args = append(args, "-t", strconv.Itoa(l.Transactions))
+	} else {
+		args = append(args, "-T", strconv.Itoa(max(int(math.Round(l.Length.Seconds())), 1)))
 	}
 	if l.Expected > MaxLogged {
 		args = append(args, fmt.Sprintf("--sampling-rate=%.4f", MaxLogged/l.Expected))

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 )
 
 func version(program string) (string, error) {
@@ -27,6 +28,7 @@ var (
 	failed     = regexp.MustCompile(`(?m)^number of failed transactions: (\d+)`)
 	average    = regexp.MustCompile(`(?m)^latency average = ([\d.]+) ms`)
 	connection = regexp.MustCompile(`(?m)^average connection time = ([\d.]+) ms`)
+	initial    = regexp.MustCompile(`(?m)^initial connection time = ([\d.]+) ms`)
 	rate       = regexp.MustCompile(`(?m)^tps = ([\d.]+)`)
 )
 
@@ -45,7 +47,8 @@ func readReport(text string) (*Result, error) {
 	mean, _, err3 := number(average)
 	connecting, _, err4 := number(connection)
 	failures, _, err5 := number(failed)
-	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+	beginning, _, err6 := number(initial)
+	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
 		return nil, err
 	}
 	if !some || !timed || transactions == 0 {
@@ -53,6 +56,7 @@ func readReport(text string) (*Result, error) {
 	}
 	return &Result{
 		Transactions: int(transactions), TPS: tps, Mean: mean, Connecting: connecting, Errors: int(failures),
+		Initial: time.Duration(beginning * float64(time.Millisecond)),
 	}, nil
 }
 

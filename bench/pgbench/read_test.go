@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgkinetic/bench/figures"
 )
@@ -18,7 +19,8 @@ tps = 8630.900000 (without initial connection time)
 
 func TestReport(t *testing.T) {
 	r, err := readReport(report)
-	if err != nil || r.Transactions != 51763 || r.TPS != 8630.9 || r.Mean != 7.4 || r.Errors != 0 || r.Connecting != 0 {
+	if err != nil || r.Transactions != 51763 || r.TPS != 8630.9 || r.Mean != 7.4 || r.Errors != 0 || r.Connecting != 0 ||
+		r.Initial != 35200*time.Microsecond {
 		t.Errorf("read %+v, %v", r, err)
 	}
 }

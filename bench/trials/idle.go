@@ -19,7 +19,7 @@ type idle struct {
 }
 
 func openIdle(_ context.Context, s Setup) (Trial, error) {
-	clients, err := load.NewIdle(s.load(), "idle", s.Case.Query)
+	clients, err := load.NewIdle(s.server(), "idle", s.Case.Query)
 	return &idle{s, clients}, err
 }
 

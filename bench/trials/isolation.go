@@ -22,13 +22,13 @@ func openIsolation(ctx context.Context, s Setup) (_ Trial, err error) {
 		return nil, err
 	}
 	t := &isolation{Setup: s}
-	t.interactive, err = load.Dial(s.load(), load.Measured, load.Class{
+	t.interactive, err = load.Dial(s.server(), load.Measured, load.Class{
 		Application: "interactive", Query: "select 1", Sessions: s.Case.Clients,
 	})
 	if err != nil {
 		return nil, err
 	}
-	t.bulk, err = load.Dial(s.load(), load.Background, load.Class{
+	t.bulk, err = load.Dial(s.server(), load.Background, load.Class{
 		Application: "bulk-load", Query: s.Case.Query, Sessions: s.Case.Count("bulk_sessions"),
 	})
 	if err == nil {

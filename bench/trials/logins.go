@@ -3,6 +3,7 @@ package trials
 import (
 	"context"
 	"errors"
+	"time"
 
 	"pgkinetic/bench/figures"
 	"pgkinetic/bench/load"
@@ -13,14 +14,14 @@ type churn struct{ Setup }
 
 func openChurn(ctx context.Context, s Setup) (Trial, error) {
 	t := &churn{s}
-	_, err := load.Churn{Application: "churn", Clients: s.Case.Clients, Span: min(warmUp, s.Length)}.Run(ctx, s.load())
+	_, err := load.Churn{Application: "churn", Clients: s.Case.Clients, Span: min(time.Second, s.Length)}.Run(ctx, s.server())
 	return t, err
 }
 
 func (t *churn) Round(ctx context.Context, _ int) (round figures.Round, err error) {
 	var logins *load.Logins
 	spent, err := t.during(func() (err error) {
-		logins, err = load.Churn{Application: "churn", Clients: t.Case.Clients, Span: t.Length}.Run(ctx, t.load())
+		logins, err = load.Churn{Application: "churn", Clients: t.Case.Clients, Span: t.Length}.Run(ctx, t.server())
 		return err
 	})
 	if err != nil {
@@ -51,7 +52,7 @@ type storm struct {
 }
 
 func openStorm(ctx context.Context, s Setup) (Trial, error) {
-	g, err := load.Dial(s.load(), load.Measured, load.Class{
+	g, err := load.Dial(s.server(), load.Measured, load.Class{
 		Application: "steady", Query: "select 1", Sessions: s.Case.Count("steady_sessions"),
 	})
 	if err != nil {
@@ -68,7 +69,7 @@ func (t *storm) Round(ctx context.Context, n int) (round figures.Round, err erro
 	var d *load.Disturbance
 	spent, err := t.during(func() (err error) {
 		d, err = load.StormBeside(
-			ctx, uint64(2*(n+1)), t.steady, t.Case.Param("steady_rate"), t.Case.Span("quiet_s"), t.load(),
+			ctx, uint64(2*(n+1)), t.steady, t.Case.Param("steady_rate"), t.Case.Span("quiet_s"), t.server(),
 			load.Storm{Application: "storm", Clients: t.Case.Clients, Query: t.Case.Query, Limit: t.Case.Span("limit_s")},
 		)
 		return err

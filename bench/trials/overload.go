@@ -26,7 +26,7 @@ func openOverload(ctx context.Context, s Setup) (Trial, error) {
 		return nil, err
 	}
 	// The clients are more than in flight + waiters + those that are refused at a time: one is always free.
-	g, err := load.Dial(s.load(), load.Measured, load.Class{
+	g, err := load.Dial(s.server(), load.Measured, load.Class{
 		Application: "overload", Query: s.Case.Query, Sessions: s.Case.Clients,
 	})
 	if err != nil {

@@ -12,26 +12,32 @@ import (
 	"pgkinetic/bench/pgbench"
 )
 
-// pgbenchTrial runs pgbench for each round. rate is the transactions per second of the warm-up, from which the size of the logs is
-// foreseen.
+// pgbenchTrial runs pgbench for each round. From the warm-up come the transactions per second, by which the size of the logs is
+// foreseen, and the time that connecting takes, which pgbench counts as a part of a run's length.
 type pgbenchTrial struct {
 	Setup
-	rate float64
+	rate       float64
+	connecting time.Duration
 }
 
-// warmUp fills the pool, and lets statements be parsed, before the first round; a probe of system calls takes as long.
+// probe is the length of the round that counts system calls.
+const probe = 2 * time.Second
+
+// The warm-up fills the pool and lets statements be parsed: so many transactions in all, and of each client.
 const (
-	warmUp = 2 * time.Second
-	probe  = 2 * time.Second
+	warmUpAll  = 500
+	warmUpEach = 10
 )
 
 func openPgbench(ctx context.Context, s Setup) (Trial, error) {
 	t := &pgbenchTrial{Setup: s}
-	r, err := t.run(ctx, warmUp, (*exec.Cmd).Run)
+	l := t.load()
+	l.Transactions = max(warmUpAll/s.Case.Clients, warmUpEach)
+	r, err := t.run(ctx, l, (*exec.Cmd).Run)
 	if err != nil {
 		return nil, err
 	}
-	t.rate = r.TPS
+	t.rate, t.connecting = r.TPS, r.Initial
 	return t, nil
 }
 
@@ -44,12 +50,23 @@ func Protocol(wanted string, tracks bool) string {
 	return wanted
 }
 
-func (t *pgbenchTrial) run(ctx context.Context, length time.Duration, run func(*exec.Cmd) error) (*pgbench.Result, error) {
+func (t *pgbenchTrial) load() pgbench.Load {
 	p := t.Case.Pgbench
-	b, err := pgbench.Prepare(ctx, t.client(), pgbench.Load{
-		Builtin: p.Builtin, Script: p.Script, Scale: t.Scale, Protocol: Protocol(p.Protocol, t.Target.Tracks),
-		Clients: t.Case.Clients, Connect: p.Connect, Length: length, Expected: t.rate * length.Seconds(),
-	}, t.Dir)
+	return pgbench.Load{
+		Builtin: p.Builtin, Script: p.Script, Scale: t.Scale, Protocol: Protocol(p.Protocol, t.Target.Tracks), Clients: t.Case.Clients,
+		Connect: p.Connect,
+	}
+}
+
+// timed is the load for a length of time in which all clients are connected.
+func (t *pgbenchTrial) timed(length time.Duration) pgbench.Load {
+	l := t.load()
+	l.Length, l.Expected = length+t.connecting, t.rate*length.Seconds()
+	return l
+}
+
+func (t *pgbenchTrial) run(ctx context.Context, l pgbench.Load, run func(*exec.Cmd) error) (*pgbench.Result, error) {
+	b, err := pgbench.Prepare(ctx, t.client(), l, t.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +77,7 @@ func (t *pgbenchTrial) run(ctx context.Context, length time.Duration, run func(*
 func (t *pgbenchTrial) Round(ctx context.Context, _ int) (round figures.Round, err error) {
 	var r *pgbench.Result
 	spent, err := t.during(func() (err error) {
-		r, err = t.run(ctx, t.Length, (*exec.Cmd).Run)
+		r, err = t.run(ctx, t.timed(t.Length), (*exec.Cmd).Run)
 		return err
 	})
 	if err != nil {
@@ -77,7 +94,7 @@ func (t *pgbenchTrial) Syscalls(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	var calls float64
-	r, err := t.run(ctx, min(probe, t.Length), func(cmd *exec.Cmd) (err error) {
+	r, err := t.run(ctx, t.timed(min(probe, t.Length)), func(cmd *exec.Cmd) (err error) {
 		calls, err = measure.CountSyscalls(pids, filepath.Join(t.Dir, "perf"), cmd)
 		return err
 	})

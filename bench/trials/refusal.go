@@ -29,12 +29,12 @@ func openRefusal(ctx context.Context, s Setup) (_ Trial, err error) {
 	}
 	t := &refusal{Setup: s}
 	t.clients, err = load.Dial(
-		s.load(), load.Ordinary,
+		s.server(), load.Ordinary,
 		load.Class{Application: "served", Query: s.Case.Query, Sessions: s.Case.Clients},
 		load.Class{Application: "full", Query: s.Case.Query, Sessions: s.Case.Clients},
 	)
 	if err == nil {
-		t.holder, err = load.Dial(s.load(), load.Ordinary, load.Class{Application: "full", Query: "begin", Sessions: 1})
+		t.holder, err = load.Dial(s.server(), load.Ordinary, load.Class{Application: "full", Query: "begin", Sessions: 1})
 	}
 	if err == nil {
 		_, err = t.holder.Repeat(ctx, 0, 1, 1, 0)

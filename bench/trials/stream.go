@@ -39,7 +39,7 @@ func openStream(ctx context.Context, s Setup) (Trial, error) {
 	}
 	once := t.Stream
 	once.Requests, once.Rate = 1, 0
-	_, err := t.flow(once.Run(ctx, s.load()))
+	_, err := t.flow(once.Run(ctx, s.server()))
 	return t, err
 }
 
@@ -61,7 +61,7 @@ func (t *stream) Round(ctx context.Context, _ int) (round figures.Round, err err
 	}
 	var f *load.Flow
 	spent, err := t.during(func() (err error) {
-		f, err = t.flow(run.Run(ctx, t.load()))
+		f, err = t.flow(run.Run(ctx, t.server()))
 		return err
 	})
 	top, watchErr := highest()

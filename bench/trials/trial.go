@@ -128,8 +128,8 @@ func (s *Setup) client() pgbench.Server {
 	return pgbench.Server{Bin: s.Bin, Host: t.Host, Port: t.Port, User: t.User, Password: t.Password, Database: t.Database}
 }
 
-// load is where package load connects to.
-func (s *Setup) load() load.Server {
+// server is where package load connects to.
+func (s *Setup) server() load.Server {
 	t := s.Target.Server
 	return load.Server{
 		Network: "tcp", Address: net.JoinHostPort(t.Host, strconv.Itoa(t.Port)), User: t.User, Database: t.Database,
@@ -139,7 +139,7 @@ func (s *Setup) load() load.Server {
 // acquaint logs one client in: what a login is answered with, a pooler may have to ask PostgreSQL for once, and many first logins
 // at a time would be more than the routes of some scenarios let wait.
 func (s *Setup) acquaint(ctx context.Context) error {
-	g, err := load.Dial(s.load(), load.Ordinary, load.Class{Application: "first", Query: "select 1", Sessions: 1})
+	g, err := load.Dial(s.server(), load.Ordinary, load.Class{Application: "first", Query: "select 1", Sessions: 1})
 	if err != nil {
 		return err
 	}

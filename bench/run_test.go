@@ -86,12 +86,17 @@ func TestATargetThatFailsIsLeftOut(t *testing.T) {
 func TestFlagsOfARunDoNotChangeWhatAScenarioCompares(t *testing.T) {
 	r := &run{
 		options:  options{kineticArgs: []string{"--a=1"}, program: "no-such-binary", errors: io.Discard},
-		progress: &progress{}, fleet: &targets.Fleet{Definitions: []targets.Definition{{Name: kinetic, Programs: []string{"x"}}}},
+		progress: &progress{}, fleet: &targets.Fleet{Definitions: []targets.Definition{
+			{Name: kinetic, Programs: []string{"x"}}, {Name: "other", Programs: []string{"no-such-binary"}},
+		}},
 	}
 	choices := []targets.Choice{{Name: "mine", Of: kinetic, Args: []string{"--a=2"}}}
 	started, left := r.start(choices)
-	if len(started) != 0 || len(left) != 1 || left[0].Target != "mine" || r.failures != 0 {
+	if len(started) != 0 || len(left) != 1 || left[0].Target != "mine" || r.failures != 1 {
 		t.Errorf("%v, %+v, %d failures", started, left, r.failures)
+	}
+	if _, left := r.start([]targets.Choice{{Name: "other", Of: "other"}}); len(left) != 1 || r.failures != 1 {
+		t.Errorf("a pooler that is not installed: %+v, %d failures", left, r.failures)
 	}
 	if got := r.choice(choices[0]); !slices.Equal(got.Args, []string{"--a=1", "--a=2"}) || got.Binary != "no-such-binary" {
 		t.Errorf("%+v", got)

@@ -15,10 +15,11 @@ import (
 // posts wake; the owner takes the stack exactly once for each wake that arrives,
 // so wake is never posted while it is still queued.
 type mail struct {
-	head  atomic.Pointer[admission.Message]
-	wake  reactor.Message
-	woken bool               // owner: a wake has arrived, its stack is not taken yet
-	rest  *admission.Message // owner: taken, not yet handled
+	head     atomic.Pointer[admission.Message]
+	wake     reactor.Message
+	woken    bool               // owner: a wake has arrived, its stack is not taken yet
+	rest     *admission.Message // owner: taken, not yet handled
+	handling bool               // owner: what happens now comes from another loop
 }
 
 // mailPerTurn bounds what one turn handles.
@@ -55,7 +56,9 @@ func (w *worker) takeMail() {
 		}
 		w.mail.rest = m.Next
 		m.Next = nil
+		w.mail.handling = true
 		w.adm.Handle(w.id, w.now(), m)
+		w.mail.handling = false
 	}
 	w.loop.Defer(func() { w.takeMail(); w.drainTodo() })
 }

@@ -81,7 +81,7 @@ func (c *client) granted(s *server) {
 	s.link(c)
 	// A grant from another loop may overtake the event that tells that c has gone;
 	// from this loop it cannot (reactor.Loop serves such events first).
-	if len(c.w.eng.workers) > 1 && c.sock.HungUp() {
+	if c.w.mail.handling && c.sock.HungUp() {
 		c.w.dying = append(c.w.dying, c)
 	} else {
 		c.w.later(c)

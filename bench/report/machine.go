@@ -28,7 +28,8 @@ func ThisMachine(postgres string) Machine {
 	m.MemoryGiB = (kib + 1<<19) >> 20
 	var name unix.Utsname
 	if unix.Uname(&name) == nil {
-		m.Kernel = unix.ByteSliceToString(name.Sysname[:]) + " " + unix.ByteSliceToString(name.Release[:])
+		release, _, _ := strings.Cut(unix.ByteSliceToString(name.Release[:]), "-") // without what a distribution adds
+		m.Kernel = unix.ByteSliceToString(name.Sysname[:]) + " " + release
 	}
 	return m
 }

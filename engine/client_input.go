@@ -290,6 +290,9 @@ func (c *client) passAsIs(typ byte, m []byte, l *look) disposition {
 	if typ == protocol.FrontendSync || typ == protocol.FrontendQuery || typ == protocol.FrontendFunctionCall {
 		s.groupAt = s.tracker.Sent() + 1
 	}
+	if typ == protocol.FrontendFunctionCall {
+		s.unseen = s.unseen || c.limits.ResetCheck
+	}
 	c.note(typ, m, l)
 	c.sentOne()
 	if typ == protocol.FrontendFlush && s.tracker.Owed() == 0 {

@@ -178,6 +178,15 @@ func hiddenState(t *testing.T, flag string) {
 		ask(t, c, "SELECT hidden_state()")
 		c.Close()
 		s.probeOne(flag)
+		c = login(t, s.p)
+		if err := c.Send(pgwire.FunctionCall(2880, []byte("6"))); err != nil { // pg_advisory_lock(int8)
+			t.Fatal(err)
+		}
+		if _, err := c.ReadUntil('Z', 1); err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+		s.probeOne(flag + ", FunctionCall")
 	}
 	s.probe()
 }

@@ -85,7 +85,7 @@ bench: build
 bench-gate: build
 	@$(TOOLS) pgbouncer
 	@$(POSTGRES) >/dev/null
-	go run ./bench -gate bench/baseline.json $(if $(UPDATE),-update) -rounds $(ROUNDS) -seconds 3 -no-syscalls -pg-kinetic bin/pg-kinetic
+	go run ./bench -gate bench/baseline.json $(if $(UPDATE),-update) -only "$(ONLY)" -rounds $(ROUNDS) -seconds 3 -no-syscalls -pg-kinetic bin/pg-kinetic
 
 # The benchmarks of single parts, in the form that benchstat reads; COUNT=10 for a comparison.
 bench-micro:

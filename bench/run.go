@@ -122,7 +122,7 @@ func (r *run) oneCase(ctx context.Context, c scenarios.Case) (report.Case, error
 	if len(c.Targets) > 0 {
 		running, k.Skipped = r.start(c.Targets)
 		defer r.stop(&running)
-		k.Baseline = c.Targets[0].Name
+		k.Baseline, k.Own = c.Targets[0].Name, true
 	} else {
 		k.Skipped = slices.Clone(r.left)
 	}

@@ -187,7 +187,7 @@ var overview = []figures.Figure{figures.CPU, figures.TPS, figures.Mean, figures.
 // Overview is a shorter form: the criteria, and for each of a few figures a table of cases and targets.
 func (r *Results) Overview() string {
 	var b strings.Builder
-	b.WriteString(r.provenance())
+	b.WriteString(r.provenance() + r.reservations())
 	if all := r.Verdicts(); len(all) > 0 {
 		b.WriteString("\n" + verdicts(all))
 	}
@@ -200,14 +200,55 @@ func (r *Results) Overview() string {
 	return b.String()
 }
 
-// matrix has the cases as rows and the targets that have the figure as columns.
+// reservations are the lines that say how long the cases were measured, in which the machine was disturbed, and what must be known
+// of a target.
+func (r *Results) reservations() string {
+	var lines []string
+	cases := map[string][]string{} // by line
+	add := func(line, name string) {
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+		if !slices.Contains(cases[line], name) {
+			cases[line] = append(cases[line], name)
+		}
+	}
+	for _, c := range r.Cases {
+		if c.Seconds > 0 {
+			add(fmt.Sprintf("%d rounds of %g s", c.Rounds, c.Seconds), c.Name)
+		} else {
+			add(fmt.Sprintf("rounds of other lengths, %d of them", c.Rounds), c.Name)
+		}
+	}
+	for _, c := range r.Cases {
+		for _, s := range c.Series {
+			if s.Note != "" {
+				add(s.Target+", "+s.Note, c.Name)
+			}
+		}
+	}
+	for _, c := range r.Cases {
+		if slices.ContainsFunc(c.Series, func(s figures.Series) bool { return s.Disturbed() > 0 }) {
+			add("rounds on a disturbed machine among those that count", c.Name)
+		}
+	}
+	var b strings.Builder
+	for _, line := range lines {
+		fmt.Fprintf(&b, "- %s: %s\n", line, strings.Join(cases[line], ", "))
+	}
+	return b.String()
+}
+
+// matrix has the cases as rows and the targets that have the figure as columns. Cases with targets of their own are left out.
 func (r *Results) matrix(info figures.Info) [][]string {
-	targets := slices.DeleteFunc(r.Targets(), func(target string) bool {
-		return !slices.ContainsFunc(r.Cases, func(c Case) bool { _, ok := c.value(target, info.Figure); return ok })
+	var common Results
+	common.Cases = slices.DeleteFunc(slices.Clone(r.Cases), func(c Case) bool { return c.Own })
+	targets := slices.DeleteFunc(common.Targets(), func(target string) bool {
+		return !slices.ContainsFunc(common.Cases, func(c Case) bool { _, ok := c.value(target, info.Figure); return ok })
 	})
 	rows := [][]string{append([]string{info.Header()}, targets...)}
-	for i := range r.Cases {
-		c := &r.Cases[i]
+	for i := range common.Cases {
+		c := &common.Cases[i]
 		row, some := []string{c.Name}, false
 		for _, target := range targets {
 			cell := c.cell(target, info)

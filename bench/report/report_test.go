@@ -64,6 +64,25 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
+func TestOverview(t *testing.T) {
+	r := sample()
+	r.Put(Case{Name: "own", Order: 3, Own: true, Rounds: 1, Baseline: "mine", Series: []figures.Series{
+		{Target: "mine", Rounds: []figures.Round{{Sample: figures.Sample{figures.TPS: 77}}}},
+	}})
+	text := r.Overview()
+	for _, want := range []string{
+		"- 3 rounds of 5 s: simple/64\n", "- rounds of other lengths, 1 of them: own\n", "- pgbouncer, old: simple/64\n",
+		"- rounds on a disturbed machine among those that count: simple/64\n", "| simple/64 |",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "| own") || strings.Contains(text, "mine |") {
+		t.Errorf("a case with targets of its own is in a table\n%s", text)
+	}
+}
+
 func TestTablesAreAligned(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(table([][]string{{"a", "b"}, {"µ", "12345"}, {"long one", "–"}})), "\n")
 	for _, line := range lines {

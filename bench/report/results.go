@@ -30,7 +30,8 @@ type Case struct {
 	Seconds  float64           `json:"seconds"` // of a round, where the load has that length
 	Measured time.Time         `json:"measured"`
 	Machine  Machine           `json:"machine"`
-	Baseline string            `json:"baseline"` // the target that ratios are made with
+	Baseline string            `json:"baseline"`      // the target that ratios are made with
+	Own      bool              `json:"own,omitempty"` // the targets are those of this scenario alone
 	Series   []figures.Series  `json:"series"`
 	Skipped  []Skip            `json:"skipped,omitempty"`
 	Verdicts []figures.Verdict `json:"verdicts,omitempty"`

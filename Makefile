@@ -6,7 +6,6 @@ GOFUMPT     = mvdan.cc/gofumpt@v0.12.0
 
 TOOLS    = sh internal/scripts/tools.sh
 POSTGRES = sh internal/pgtest/postgres.sh
-VERSION  = $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 FUZZEXECS ?= 200000
 SOAK      ?= 3m

@@ -66,7 +66,7 @@ func newHost(t configs.Host, adm *admission.Host) *host {
 }
 
 // resolve finds the address for s and calls s.dial, at once or after a look-up
-// on a helper.
+// on a goroutine of its own.
 func (h *host) resolve(s *server) {
 	if h.fixed {
 		s.dial(h.target.Network, h.target.Address)

@@ -24,8 +24,9 @@ Commands:
   version  print the version
 
 Settings come from, each over the one before: defaults, the file (YAML, or TOML when its name ends in .toml),
-the environment (PG_KINETIC_CAPACITY__MAX_ROUTE_IN_FLIGHT=8), flags. Lists of databases and users come from the file
-or as JSON in PG_KINETIC_DATABASES and PG_KINETIC_USERS.
+the environment (PG_KINETIC_CAPACITY__MAX_ROUTE_IN_FLIGHT=8), flags. Databases, users and routes come from the file,
+or as JSON lists in PG_KINETIC_DATABASES, PG_KINETIC_USERS and PG_KINETIC_ROUTES.
+All of it: docs/configuration.md; defaults: pg-kinetic config.
 
 Signals: SIGTERM or SIGINT stops after open transactions have ended (drain.timeout_ms), a second one at once.
 

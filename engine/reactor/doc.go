@@ -15,7 +15,7 @@
 // is reading again at once: call the handler's own read or Loop.Later. A hang-up
 // is reported also for a socket that is not being read.
 //
-// Files: loop (rounds, turns, stop), poller (epoll), mailbox, timer, socket (registration),
-// syscalls, chunk and chain (buffers), dial, listen and listen_unix (listeners),
-// acceptor, helpers.
+// Files: loop (rounds, turns, stop), poller (epoll), mailbox, timer and clock, socket
+// (registration), syscalls, chunk and chain (buffers), outbox (the writes of a round) and
+// ring (io_uring), dial, listen and listen_unix (listeners), acceptor, helpers.
 package reactor

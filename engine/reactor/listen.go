@@ -65,7 +65,7 @@ func resolveListen(address string) (targets []netip.AddrPort, wildcard bool, err
 	}
 	addrs, err := net.DefaultResolver.LookupNetIP(context.Background(), "ip", host)
 	if err != nil {
-		return nil, false, fmt.Errorf("listen address %q: %w; use an address of this machine, or * for all", address, err)
+		return nil, false, fmt.Errorf("listen address %q: %w; use an address of this machine, or only :port for all", address, err)
 	}
 	for _, a := range addrs {
 		targets = append(targets, netip.AddrPortFrom(a.Unmap(), uint16(port)))
@@ -124,7 +124,7 @@ func listenError(address string, err error) error {
 	case errors.Is(err, unix.EADDRINUSE):
 		remedy = "another process listens there: stop it or choose another address in server.listen"
 	case errors.Is(err, unix.EADDRNOTAVAIL):
-		remedy = "this machine has no such address: use one that it has, or * for all"
+		remedy = "this machine has no such address: use one that it has, or only :port for all"
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		remedy = "no permission: use a port above 1023 or give the process CAP_NET_BIND_SERVICE"
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):

@@ -148,7 +148,7 @@ func TestListenErrorsNameAddressAndRemedy(t *testing.T) {
 	taken := listener(t, "tcp")
 	f(taken.Addr().String(), "another process listens there", "server.listen")
 	_ = taken.Close()
-	f("192.0.2.1:5432", "no such address", "or * for all") // TEST-NET-1
+	f("192.0.2.1:5432", "no such address", "only :port for all") // TEST-NET-1
 	f("127.0.0.1", "host:port")
 	f("127.0.0.1:port", "from 0 to 65535")
 	f("127.0.0.1:65536", "from 0 to 65535")

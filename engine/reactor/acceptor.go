@@ -77,6 +77,7 @@ type Acceptor struct {
 	loop       *Loop
 	listeners  []*Listener
 	registered bool
+	leaving    bool
 	spare      int
 	stalled    bool
 	resumeAt   reaper.Timer
@@ -218,7 +219,13 @@ func (a *Acceptor) register() {
 	}
 }
 
+// leave takes the listeners out of the loop. What asks for a turn may do so again
+// after Close.
 func (a *Acceptor) leave() {
+	if a.leaving {
+		return
+	}
+	a.leaving = true
 	a.loop.wheel.Cancel(&a.resumeAt)
 	for _, ln := range a.listeners {
 		ln.socket.Close()

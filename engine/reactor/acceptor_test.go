@@ -146,6 +146,14 @@ func TestAcceptorPause(t *testing.T) {
 	ping(t, conn)
 }
 
+// TestAcceptorResumeAfterClose does nothing.
+func TestAcceptorResumeAfterClose(t *testing.T) {
+	a := echoServer(t, AcceptorOptions{Addresses: []string{"127.0.0.1:0"}}, 1)
+	a.Close()
+	a.Resume()
+	settle(t, a.opts.Loops[0])
+}
+
 func TestAcceptorAdmit(t *testing.T) {
 	a := echoServer(t, AcceptorOptions{Addresses: []string{"127.0.0.1:0"}, Admit: func() bool { return false }}, 1)
 	conn := connect(t, a.Listeners()[0])

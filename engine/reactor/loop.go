@@ -267,10 +267,7 @@ func (l *Loop) onEvent(ev *unix.EpollEvent) {
 	if l.stopping.Load() {
 		return
 	}
-	l.now = Now()
-	if l.outbox.n > 0 && l.now-l.outbox.since > outboxTime {
-		l.flush()
-	}
+	l.begin()
 	switch fd := int(ev.Fd); {
 	case fd < len(l.table) && l.table[fd] != nil:
 		if s := l.table[fd]; s.generation == ev.Pad {
@@ -285,6 +282,15 @@ func (l *Loop) onEvent(ev *unix.EpollEvent) {
 	}
 }
 
+// begin is called before each callback of a round: it reads the clock, and what was
+// put waits for the callbacks that are there no longer than outboxTime.
+func (l *Loop) begin() {
+	l.now = Now()
+	if l.outbox.n > 0 && l.now-l.outbox.since > outboxTime {
+		l.flush()
+	}
+}
+
 // turn does what no event tells of: mail, timers, ready sockets, each a bounded
 // number.
 func (l *Loop) turn() {
@@ -292,14 +298,15 @@ func (l *Loop) turn() {
 		l.armTimer()
 		return
 	}
-	l.now = Now()
 	for range messagesPerTurn {
 		m := l.mail.pop()
 		if m == nil || l.stopping.Load() {
 			break
 		}
+		l.begin()
 		l.deliver(m)
 	}
+	l.begin()
 	if l.timersDue {
 		l.timersDue = l.wheel.Advance(l.now)
 	}
@@ -331,6 +338,7 @@ func (l *Loop) runReady() {
 		}
 		l.ready[i] = nil
 		s.ready = 0
+		l.begin()
 		s.handler.OnReady(s, Readable)
 	}
 	rest := copy(l.ready, l.ready[n:])
@@ -415,7 +423,9 @@ func (l *Loop) teardown() {
 			_ = unix.Close(m.Ref.(*Accepted).FD)
 		}
 	}
-	l.outbox.flush()
+	if !l.outbox.flushing { // else a handler's panic has ended a flush
+		l.outbox.flush()
+	}
 	l.closeQueued()
 	_ = l.closeDescriptors()
 	close(l.ended)

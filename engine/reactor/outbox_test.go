@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -285,4 +286,80 @@ func TestPutOverfull(t *testing.T) {
 		expect(t, peerA, want)
 		expect(t, peerB, want)
 	})
+}
+
+// TestPutWaitsNoLonger than outboxTime for the rest of its round, whatever the rest
+// is: events, messages, sockets of the ready list.
+func TestPutWaitsNoLonger(t *testing.T) {
+	rest := map[string]func(t *testing.T, l *Loop, fns []func()){
+		"messages": func(_ *testing.T, l *Loop, fns []func()) {
+			for _, fn := range fns {
+				begin(l, fn)
+			}
+		},
+		"ready sockets": func(t *testing.T, l *Loop, fns []func()) {
+			for _, fn := range fns {
+				fd, _ := pair(t, "unix")
+				s := new(Socket)
+				ran := false
+				fatal(t, l.Add(s, fd, true, handlerFunc(func(*Socket, Events) {
+					if !ran {
+						fn()
+					}
+					ran = true
+				})))
+				l.Later(s)
+			}
+		},
+	}
+	for what, begin := range rest {
+		t.Run(what, func(t *testing.T) {
+			l := startLoop(t)
+			s, peer := newSender(t, l, "unix")
+			done := make(chan struct{})
+			on(t, l, func() {
+				begin(t, l, []func(){
+					func() { s.write([]byte("now")) },
+					func() {
+						for began := Now(); Now()-began <= outboxTime; { // a callback that takes long
+						}
+					},
+					func() {
+						if s.staged != 0 {
+							t.Error("still not sent")
+						}
+						close(done)
+					},
+				})
+			})
+			await(t, done, "the rest of the round")
+			expect(t, peer, []byte("now"))
+		})
+	}
+}
+
+// panicker makes a mistake when it is told that its socket is full.
+type panicker struct{ Socket }
+
+func (*panicker) OnReady(*Socket, Events) {}
+
+func (*panicker) OnUnsent(*Socket, []byte, error) { panic("a handler's mistake") }
+
+// TestPanicInOnUnsent stops the loop as any other panic of a handler does.
+func TestPanicInOnUnsent(t *testing.T) {
+	failed := make(chan error, 1)
+	l := startLoopWith(t, LoopOptions{OnMessage: onCall, OnFailure: func(_ *Loop, err error) { failed <- err }})
+	fd, _ := pair(t, "unix")
+	s := new(panicker)
+	begin(l, func() {
+		fatal(t, l.Add(&s.Socket, fd, true, s))
+		for err := error(nil); err == nil; {
+			_, err = s.Write(make([]byte, 1<<16))
+		}
+		_, err := s.Put([][]byte{[]byte("no room for this")})
+		fatal(t, err)
+	})
+	if err := await(t, failed, "OnFailure"); !strings.Contains(err.Error(), "a handler's mistake") {
+		t.Error(err)
+	}
 }

@@ -154,7 +154,7 @@ func TestPgbenchStorm(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := pooler.Start(t, s, pooler.Options{Mode: test.mode, PoolSize: test.size})
 			samples := sampleSessions(t, s)
-			pgbench(t, s, p, long(3*time.Second), "-M", test.protocol, "-c", fmt.Sprint(test.clients), "-j", "2", "-b", test.script)
+			pgbench(t, s, p, long(time.Second), "-M", test.protocol, "-c", fmt.Sprint(test.clients), "-j", "2", "-b", test.script)
 			sessions, _ := samples.end(t)
 			if p.Target != pooler.Direct && sessions > test.size {
 				t.Errorf("PostgreSQL had %d sessions at once, the pool's size is %d", sessions, test.size)

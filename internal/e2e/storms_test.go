@@ -241,7 +241,7 @@ func TestConnectStorm(t *testing.T) {
 	p := pooler.Start(t, s, pooler.Options{PoolSize: size})
 	cycle(t, p, 2000)
 	before, memory := baseline(t, p), resident(t, p.PID())
-	cycle(t, p, 18000)
+	cycle(t, p, 8000)
 	for end := time.Now().Add(long(0)); time.Now().Before(end); {
 		cycle(t, p, 10000)
 	}

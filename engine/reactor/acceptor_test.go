@@ -283,20 +283,25 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 		},
 	}, 2)
 	before := openDescriptors(t)
+	seen := uint64(0) // without the TCP clients that are gone before they have said a word
 	for i := range connections {
 		ln := a.Listeners()[i%2]
 		conn := connect(t, ln)
-		if i%3 == 0 {
+		speaks, resets := i%3 == 0, i%4 == 0 // those of TCP
+		if speaks {
 			_, _ = conn.Write([]byte("x")) // some are reset already
 		}
-		if i%2 == 0 {
+		if resets {
 			_ = reset(conn)
 		} else {
 			_ = conn.Close()
 		}
+		if speaks || !resets {
+			seen++
+		}
 	}
 	for _, l := range a.opts.Loops {
-		for a.Accepted() < connections || l.Sockets() != 0 || l.incoming.Load() != 0 {
+		for a.Accepted() < seen || l.Sockets() != 0 || l.incoming.Load() != 0 {
 			settle(t, l)
 		}
 		settle(t, l)

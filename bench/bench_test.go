@@ -101,7 +101,7 @@ func TestFlags(t *testing.T) {
 		t.Errorf("the gate's targets: %+v, %v", o.choices, err)
 	}
 	for _, bad := range []string{
-		"-targets odyssey", "-rounds 0", "-seconds 0.5", "-update", "-render", "-backends 0", "more", "-no-such-flag",
+		"-targets odyssey", "-rounds 0", "-seconds 0.5", "-update", "-render", "-baseline odyssey", "-backends 0", "more", "-no-such-flag",
 	} {
 		if _, err := parse(strings.Fields(bad), io.Discard, definitions()); err == nil {
 			t.Errorf("%s was taken", bad)

@@ -100,6 +100,8 @@ func parse(args []string, errors io.Writer, definitions []targets.Definition) (o
 		err = fmt.Errorf("unexpected %q", f.Args())
 	case o.rounds < 1 || o.backends < 1 || o.scale < 1 || o.length < time.Second:
 		err = fmt.Errorf("-rounds, -backends, -scale and -seconds are at least 1")
+	case o.baseline != "versus" && !defined(o.baseline, definitions):
+		err = fmt.Errorf("-baseline: there is no %q", o.baseline)
 	case o.update && o.gate == "":
 		err = fmt.Errorf("-update goes with -gate")
 	case o.render && o.outDir == "":
@@ -112,10 +114,14 @@ func list(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' })
 }
 
+func defined(name string, definitions []targets.Definition) bool {
+	return slices.ContainsFunc(definitions, func(d targets.Definition) bool { return d.Name == name })
+}
+
 // choose gives the targets of the whole run: those that are named, or all.
 func choose(names []string, versus string, definitions []targets.Definition) (choices []targets.Choice, err error) {
 	for _, name := range names {
-		if !slices.ContainsFunc(definitions, func(d targets.Definition) bool { return d.Name == name }) {
+		if !defined(name, definitions) {
 			return nil, fmt.Errorf("-targets: there is no %q", name)
 		}
 	}
@@ -163,7 +169,10 @@ func bench(ctx context.Context, args []string, out io.Writer, errs *os.File) (in
 		}
 	}
 	o, err := parse(args, errs, definitions)
-	if err != nil {
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return statusOK, err
+	case err != nil:
 		return statusFailed, err
 	}
 	switch {
@@ -179,6 +188,9 @@ func bench(ctx context.Context, args []string, out io.Writer, errs *os.File) (in
 	}
 	if err == nil && o.page != "" {
 		_, err = os.Stat(o.page)
+	}
+	if err == nil && o.gate != "" && !o.update {
+		_, err = os.Stat(o.gate)
 	}
 	if err != nil {
 		return statusFailed, err

@@ -33,7 +33,7 @@ func TestInvalidYAML(t *testing.T) {
 	f("databases: {name: a}\n", "f.yaml:1:12: databases must be a list of entries, not a mapping")
 	f("databases: [a]\n", "f.yaml:1:13: databases[0] must be a mapping of settings, not a text")
 	f("databases:\n  - hosts: [\"h:1\"]\n", "f.yaml:2:5: databases[0] has no name")
-	f("server:\n  listen: \":1\"\n", "f.yaml:2:11: server.listen must be a list of texts, not a text")
+	f("server:\n  listen: \":1\"\n", "f.yaml:2:11: server.listen must be a list of texts, not a text: put it in [ ]")
 	f("server:\n  loops: [1]\n", "f.yaml:2:10: server.loops must be a whole number, not a list")
 	f("server:\n  loops:\n", "f.yaml:2:9: server.loops has no value: give it one or remove the line")
 	f("a: 1\n---\nb: 1\n", "f.yaml:2:1: a second document begins here")

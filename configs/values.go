@@ -225,7 +225,11 @@ func (c *checker) strings(o *Option, path string, n *node) (any, bool) {
 		return []any{v}, err == nil
 	}
 	if n.kind != listNode {
-		c.problem(n.place, "%s must be %s, not %s", path, o.expects(), n.describe())
+		remedy := ""
+		if n.kind == scalarNode {
+			remedy = ": put it in [ ]"
+		}
+		c.problem(n.place, "%s must be %s, not %s%s", path, o.expects(), n.describe(), remedy)
 		return nil, false
 	}
 	if len(n.items) > o.MaxItems {

@@ -219,3 +219,23 @@ func TestRender(t *testing.T) {
 		t.Errorf("%s, %v", text, err)
 	}
 }
+
+// TestMissingFiles are told of before anything is measured.
+func TestMissingFiles(t *testing.T) {
+	self, err := os.Executable() // a program that is there
+	if err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"-pg-kinetic /no/such/file":                    "make build",
+		"-versus /no/such/file -pg-kinetic " + self:    "/no/such/file",
+		"-pg-kinetic " + self + " -gate /no/such/file": "/no/such/file",
+		"-pg-kinetic " + self + " -docs /no/such/page": "/no/such/page",
+		"-only no-such-scenario -pg-kinetic " + self:   "no-such-scenario",
+	} {
+		status, err := bench(t.Context(), strings.Fields(args), io.Discard, os.Stderr)
+		if status != statusFailed || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %d, %v", args, status, err)
+		}
+	}
+}

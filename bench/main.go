@@ -13,12 +13,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"slices"
 	"strings"
@@ -186,16 +188,37 @@ func bench(ctx context.Context, args []string, out io.Writer, errs *os.File) (in
 	if o.gate != "" {
 		cases = slices.DeleteFunc(cases, func(c scenarios.Case) bool { return !c.Gated() })
 	}
-	if err == nil && o.page != "" {
-		_, err = os.Stat(o.page)
-	}
-	if err == nil && o.gate != "" && !o.update {
-		_, err = os.Stat(o.gate)
+	if err == nil {
+		err = o.missing()
 	}
 	if err != nil {
 		return statusFailed, err
 	}
 	return measureAll(ctx, o, definitions, cases, out, errs)
+}
+
+// missing tells of a file that the run needs and that is not there: now, and not after an hour.
+func (o *options) missing() error {
+	for _, c := range o.choices {
+		if c.Of == kinetic {
+			if _, err := exec.LookPath(cmp.Or(c.Binary, o.program)); err != nil {
+				return fmt.Errorf("%w; `make build` makes bin/pg-kinetic", err)
+			}
+		}
+	}
+	var files []string
+	if o.page != "" {
+		files = append(files, o.page)
+	}
+	if o.gate != "" && !o.update {
+		files = append(files, o.gate)
+	}
+	for _, file := range files {
+		if _, err := os.Stat(file); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // measureAll starts PostgreSQL, measures the cases and reports them.

@@ -63,7 +63,7 @@ var serverOptions = []Option{
 	},
 	{
 		Section: sectionServer, Key: "login_timeout_ms", Kind: KindInt, Default: 60000, Min: 1, Max: maxMs, Scope: ScopeProcess,
-		Doc: "Longest time from accepting a client to the end of its login",
+		Doc: "Longest time from accepting a client to the end of its login. Over TCP the system hands a client on with its first bytes, or after about a second",
 	},
 	{
 		Section: sectionServer, Key: "tcp_keepalive_ms", Kind: KindInt, Default: 60000, Min: 0, Max: 32_767_000, Scope: ScopeProcess,

@@ -56,9 +56,7 @@ func (w *worker) takeMail() {
 		}
 		w.mail.rest = m.Next
 		m.Next = nil
-		w.mail.handling = true
 		w.adm.Handle(w.id, w.now(), m)
-		w.mail.handling = false
 	}
 	w.loop.Defer(func() { w.takeMail(); w.drainTodo() })
 }

@@ -79,9 +79,10 @@ func (c *client) enter(to clientState) *protocol.ErrorFields {
 func (c *client) granted(s *server) {
 	c.endWait()
 	s.link(c)
-	// A grant from another loop may overtake the event that tells that c has gone;
-	// from this loop it cannot (reactor.Loop serves such events first).
-	if c.w.mail.handling && c.sock.HungUp() {
+	// A grant that another loop has caused may overtake the event that tells that c
+	// has gone, also one that is given here: the limit that it waited for is freed by
+	// any loop. With one loop it cannot (reactor.Loop serves such events first).
+	if len(c.w.eng.workers) > 1 && c.sock.HungUp() {
 		c.w.dying = append(c.w.dying, c)
 	} else {
 		c.w.later(c)

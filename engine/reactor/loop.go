@@ -44,8 +44,6 @@ const (
 	// busySample: one callback in so many is timed for Busy. A prime, so that it
 	// does not keep step with a repeating pattern of events.
 	busySample = 13
-	// scheduleEvery is below the 10 ms after which the runtime preempts.
-	scheduleEvery = 6_000_000
 )
 
 // LoopOptions are a loop's callbacks.
@@ -72,15 +70,14 @@ type Loop struct {
 	wakeFD  int
 	timerFD int
 
-	now       int64
-	table     []*Socket
-	lastGen   int32
-	scheduled int64     // when the goroutine last gave up its turn
-	ready     []*Socket // in order; nil where a socket left the list
-	scratch   []byte
-	outbox    *outbox
-	vectors   vectors
-	chunks    freeChunks
+	now     int64
+	table   []*Socket
+	lastGen int32
+	ready   []*Socket // in order; nil where a socket left the list
+	scratch []byte
+	outbox  *outbox
+	vectors vectors
+	chunks  freeChunks
 
 	wheel      *reaper.Wheel
 	timerArmed bool
@@ -191,17 +188,6 @@ func (l *Loop) poll() (err error) {
 	return nil
 }
 
-// letSchedule gives the goroutine's turn up now and then before a sleep. Without it
-// the runtime finds one goroutine running for more than 10 ms: its monitor takes the
-// processor from under the sleep, and for a while looks every 20 us whether there is
-// more to do. A loop that does not sleep need not care.
-func (l *Loop) letSchedule() {
-	if l.now-l.scheduled >= scheduleEvery {
-		l.scheduled = l.now
-		runtime.Gosched()
-	}
-}
-
 // serve serves a batch of events, those first that tell of a peer which has gone:
 // what another event of the batch sets going must not begin work for it.
 func (l *Loop) serve(events []unix.EpollEvent) {
@@ -240,7 +226,6 @@ func (l *Loop) next() (n int, err error) {
 			return n, err
 		}
 	}
-	l.letSchedule()
 	l.sleeping.Store(true)
 	if l.mail.waiting() || l.stopping.Load() {
 		l.sleeping.Store(false)

@@ -15,11 +15,10 @@ import (
 // posts wake; the owner takes the stack exactly once for each wake that arrives,
 // so wake is never posted while it is still queued.
 type mail struct {
-	head     atomic.Pointer[admission.Message]
-	wake     reactor.Message
-	woken    bool               // owner: a wake has arrived, its stack is not taken yet
-	rest     *admission.Message // owner: taken, not yet handled
-	handling bool               // owner: what happens now comes from another loop
+	head  atomic.Pointer[admission.Message]
+	wake  reactor.Message
+	woken bool               // owner: a wake has arrived, its stack is not taken yet
+	rest  *admission.Message // owner: taken, not yet handled
 }
 
 // mailPerTurn bounds what one turn handles.

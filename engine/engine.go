@@ -182,7 +182,7 @@ func (e *Engine) listen() error {
 		OnStall: func(err error) {
 			e.log.Warn("accepting paused: no descriptors or memory left; raise the limit of open files", "error", err)
 		},
-		OnFailure: func(err error) { e.fail(fmt.Errorf("acceptor: %w", err)) },
+		OnFailure: e.fail,
 	})
 	if err != nil {
 		return err

@@ -9,6 +9,8 @@ type Config struct {
 	Capacity  Capacity   `koanf:"capacity"`
 	Admission Admission  `koanf:"admission"`
 	Routes    []Route    `koanf:"routes"` // first match wins
+	Auth      Auth       `koanf:"auth"`
+	TLS       TLS        `koanf:"tls"`
 	Log       Log        `koanf:"log"`
 	Drain     Drain      `koanf:"drain"`
 }
@@ -31,38 +33,43 @@ const (
 
 // Server is the process itself: where it listens and its own bounds.
 type Server struct {
-	Listen             []string `koanf:"listen"`           // host:port; an empty host is every address, port 0 any free port
-	UnixSocketDir      string   `koanf:"unix_socket_dir"`  // empty: no Unix socket
-	UnixSocketMode     string   `koanf:"unix_socket_mode"` // octal; see SocketMode
-	Loops              int      `koanf:"loops"`            // 0: one per CPU of the process
-	IOUring            bool     `koanf:"io_uring"`
-	PoolMode           PoolMode `koanf:"pool_mode"`
-	MaxClients         int      `koanf:"max_clients"`
-	MaxUnauthenticated int      `koanf:"max_unauthenticated"`
-	Backlog            int      `koanf:"backlog"`
-	LoginTimeoutMs     int      `koanf:"login_timeout_ms"`
-	TCPKeepaliveMs     int      `koanf:"tcp_keepalive_ms"`    // 0: off
-	TCPUserTimeoutMs   int      `koanf:"tcp_user_timeout_ms"` // 0: the system's
-	MaxBufferMemory    int64    `koanf:"max_buffer_memory"`
-	MaxPools           int      `koanf:"max_pools"`
-	PidFile            string   `koanf:"pid_file"` // empty: none
+	Listen             []string      `koanf:"listen"`           // host:port; an empty host is every address, port 0 any free port
+	UnixSocketDir      string        `koanf:"unix_socket_dir"`  // empty: no Unix socket
+	UnixSocketMode     string        `koanf:"unix_socket_mode"` // octal; see SocketMode
+	Loops              int           `koanf:"loops"`            // 0: one per CPU of the process
+	IOUring            bool          `koanf:"io_uring"`
+	PoolMode           PoolMode      `koanf:"pool_mode"`
+	MaxClients         int           `koanf:"max_clients"`
+	MaxUnauthenticated int           `koanf:"max_unauthenticated"`
+	Backlog            int           `koanf:"backlog"`
+	LoginTimeoutMs     int           `koanf:"login_timeout_ms"`
+	TCPKeepaliveMs     int           `koanf:"tcp_keepalive_ms"`    // 0: off
+	TCPUserTimeoutMs   int           `koanf:"tcp_user_timeout_ms"` // 0: the system's
+	MaxBufferMemory    int64         `koanf:"max_buffer_memory"`
+	MaxPools           int           `koanf:"max_pools"`
+	PidFile            string        `koanf:"pid_file"` // empty: none
+	ProxyProtocol      ProxyProtocol `koanf:"proxy_protocol"`
+	ProxyProtocolFrom  []string      `koanf:"proxy_protocol_from"` // see ProxySources
 }
 
 // Database is one entry of databases. Limits are overrides: a nil field was not set here. MaxBackends of an entry caps
 // the sum of its pools, beside the cap of the host.
 type Database struct {
-	Name              string            `koanf:"name"` // what clients ask for; "*" is any
-	Hosts             []Host            `koanf:"hosts"`
-	DBName            string            `koanf:"dbname"`   // empty: the name asked for
-	User              string            `koanf:"user"`     // empty: the client's user
-	Password          Secret            `koanf:"password"` // whatever its source: Load resolves password_env and password_file
-	PasswordEnv       string            `koanf:"password_env"`
-	PasswordFile      string            `koanf:"password_file"`
-	PoolMode          PoolMode          `koanf:"pool_mode"`   // empty: not set here; see Config.PoolMode
-	MaxClients        *int              `koanf:"max_clients"` // nil: no bound of its own
-	StartupParameters map[string]string `koanf:"startup_parameters"`
-	ConnectQuery      string            `koanf:"connect_query"` // empty: none
-	Limits            `koanf:",squash"`
+	Name                   string            `koanf:"name"` // what clients ask for; "*" is any
+	Hosts                  []Host            `koanf:"hosts"`
+	DBName                 string            `koanf:"dbname"`   // empty: the name asked for
+	User                   string            `koanf:"user"`     // empty: the client's user
+	Password               Secret            `koanf:"password"` // whatever its source: Load resolves password_env and password_file
+	PasswordEnv            string            `koanf:"password_env"`
+	PasswordFile           string            `koanf:"password_file"`
+	PoolMode               PoolMode          `koanf:"pool_mode"`   // empty: not set here; see Config.PoolMode
+	MaxClients             *int              `koanf:"max_clients"` // nil: no bound of its own
+	StartupParameters      map[string]string `koanf:"startup_parameters"`
+	ConnectQuery           string            `koanf:"connect_query"` // empty: none
+	AuthQuery              string            `koanf:"auth_query"`    // empty: not set here; see Config.AuthQuery
+	AuthUser               string            `koanf:"auth_user"`     // empty: not set here
+	ApplicationNameAddHost bool              `koanf:"application_name_add_host"`
+	Limits                 `koanf:",squash"`
 }
 
 // Host returns where this database's PostgreSQL is.

@@ -71,7 +71,7 @@ func TestDefaults(t *testing.T) {
 	server := Server{
 		Listen: []string{"127.0.0.1:6432"}, UnixSocketMode: "0777", PoolMode: PoolModeTransaction, MaxClients: 10000,
 		MaxUnauthenticated: 1000, Backlog: 4096, LoginTimeoutMs: 60000, TCPKeepaliveMs: 60000, IOUring: true,
-		MaxBufferMemory: 256 << 20, MaxPools: 1000,
+		MaxBufferMemory: 256 << 20, MaxPools: 1000, ProxyProtocol: ProxyOff, ProxyProtocolFrom: []string{},
 	}
 	if !reflect.DeepEqual(c.Server, server) {
 		t.Errorf("server\n got %+v\nwant %+v", c.Server, server)

@@ -6,8 +6,7 @@ import (
 )
 
 // The option table: one row per setting. Validation, the flags and variables, the printed settings, the sample file and
-// the reference page all follow from it. The rows are in options_rows.go, options_capacity.go and options_routes.go; nothing changes them
-// after initialisation.
+// the reference page all follow from it. The rows are in options_rows.go and the other options_*.go; nothing changes them after initialisation.
 
 // Kind is the type of a setting's value.
 type Kind uint8
@@ -68,6 +67,8 @@ const (
 	sectionAdmission = "admission"
 	sectionRoutes    = "routes"
 	sectionMatch     = sectionRoutes + ".match" // a group
+	sectionAuth      = "auth"
+	sectionTLS       = "tls"
 	sectionLog       = "log"
 	sectionDrain     = "drain"
 )
@@ -75,7 +76,7 @@ const (
 // sections is the order in which they are printed and documented.
 var sections = []string{
 	sectionServer, sectionDatabases, sectionUsers, sectionCapacity, sectionAdmission, sectionRoutes,
-	sectionLog, sectionDrain,
+	sectionAuth, sectionTLS, sectionLog, sectionDrain,
 }
 
 // isList reports whether a section is a list of entries, which has no flags and one variable.
@@ -116,7 +117,7 @@ type optionTable struct {
 
 func newOptionTable() *optionTable {
 	t := &optionTable{rows: map[string][]*Option{}, byKey: map[string]map[string]*Option{}}
-	for _, group := range [][]Option{serverOptions, databaseOptions, userOptions, capacityOptions, otherOptions, routeOptions, matchOptions} {
+	for _, group := range [][]Option{serverOptions, databaseOptions, userOptions, capacityOptions, otherOptions, routeOptions, matchOptions, authOptions, tlsOptions} {
 		for i := range group {
 			t.add(&group[i])
 		}

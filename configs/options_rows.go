@@ -1,6 +1,6 @@
 package configs
 
-// The rows of every section but capacity.
+// The rows of server, databases, users, admission, log and drain.
 
 const (
 	kib = int64(1) << 10
@@ -85,6 +85,15 @@ var serverOptions = []Option{
 		Section: sectionServer, Key: "pid_file", Kind: KindString, Default: "", MaxLen: maxPath, Scope: ScopeProcess,
 		Doc: "File that holds the process id while it runs. Empty: none",
 	},
+	{
+		Section: sectionServer, Key: "proxy_protocol", Kind: KindEnum, Default: string(ProxyOff), Scope: ScopeProcess,
+		Enum: []string{string(ProxyOff), string(ProxyOptional), string(ProxyRequired)},
+		Doc:  "Whether a connection begins with a PROXY protocol header (version 1 or 2), whose address is then the client's. `optional`: it may, from those in `proxy_protocol_from`; `required`: from those it must, and nobody else may connect over TCP. A header from anybody else closes the connection",
+	},
+	{
+		Section: sectionServer, Key: "proxy_protocol_from", Kind: KindStrings, Default: []any{}, MaxLen: maxPattern, MaxItems: maxMatches, Scope: ScopeProcess, check: checkClientAddr,
+		Doc: "The proxies whose header is believed: IPv4 or IPv6 addresses, blocks such as `10.0.0.0/8`, or `unix` for the Unix socket",
+	},
 }
 
 var databaseOptions = []Option{
@@ -131,6 +140,18 @@ var databaseOptions = []Option{
 	{
 		Section: sectionDatabases, Key: "connect_query", Kind: KindString, Default: "", MaxLen: maxSQL, Scope: ScopeDatabase,
 		Doc: "SQL that runs once on each new backend before its first client. Empty: none",
+	},
+	{
+		Section: sectionDatabases, Key: "auth_query", Kind: KindString, Default: "", MaxLen: maxSQL, Scope: ScopeDatabase, check: checkAuthQuery,
+		Doc: "`auth.auth_query` for this database. Empty: that one",
+	},
+	{
+		Section: sectionDatabases, Key: "auth_user", Kind: KindString, Default: "", MaxLen: maxName, Scope: ScopeDatabase,
+		Doc: "`auth.auth_user` for this database. Empty: that one",
+	},
+	{
+		Section: sectionDatabases, Key: "application_name_add_host", Kind: KindBool, Default: false, Scope: ScopeDatabase,
+		Doc: "Add the client's address and port to the application_name that PostgreSQL shows, as in `name - 10.0.0.7:41234`",
 	},
 }
 

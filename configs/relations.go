@@ -25,6 +25,7 @@ func (l *loader) relate(c *Config) {
 		l.password(db, path)
 	}
 	l.replacement(&c.Admission)
+	l.security(c)
 	for i := range c.Routes {
 		if r := &c.Routes[i]; r.Name == "" && len(r.SplitBy) > 0 {
 			l.problem(entryAt(sectionRoutes, i)+".split_by", "keeps apart what a name puts together: give the rule a name; without one its requests are told apart by admission.route_key")

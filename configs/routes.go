@@ -53,7 +53,12 @@ const unixClients = "unix"
 // Addresses returns ClientAddr as prefixes of IPv4 and IPv6 addresses, none of them IPv4-mapped, a single address as a
 // prefix of full length; and whether it names Unix sockets. Without either, every address matches.
 func (m *RouteMatch) Addresses() (prefixes []netip.Prefix, unix bool) {
-	for _, text := range m.ClientAddr {
+	return parseAddresses(m.ClientAddr)
+}
+
+// parseAddresses reads texts that checkClientAddr has accepted.
+func parseAddresses(texts []string) (prefixes []netip.Prefix, unix bool) {
+	for _, text := range texts {
 		if text == unixClients {
 			unix = true
 		} else if p, err := parseClientAddr(text); err == nil {

@@ -34,6 +34,13 @@ func checkEnvName(s string) error {
 	return nil
 }
 
+func checkAuthQuery(s string) error {
+	if s != "" && !strings.Contains(s, "$1") {
+		return errors.New("must have $1 where the name of the user stands")
+	}
+	return nil
+}
+
 func checkSocketDir(s string) error {
 	if s != "" && !strings.HasPrefix(s, "/") {
 		return errors.New("must be an absolute path, beginning with '/'")

@@ -19,6 +19,7 @@ func Warnings(c *Config, o *Origins, hard uint64) []Problem {
 		w.route(i)
 	}
 	w.process()
+	w.security()
 	if need := DescriptorsNeeded(c); hard > 0 && uint64(need) > hard && o.Set("server.max_clients") {
 		w.warn("server.max_clients", "%s", tooFewDescriptors(c, hard))
 	}

@@ -65,6 +65,8 @@ type RefusedError struct {
 	// OwnLimit: the 53300 is the connection limit of the role or the database,
 	// not of the server.
 	OwnLimit bool
+	// Authenticated: it came after AuthenticationOk.
+	Authenticated bool
 }
 
 // newRefused decodes the body of an ErrorResponse.

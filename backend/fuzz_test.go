@@ -27,7 +27,7 @@ func FuzzLogin(f *testing.F) {
 	f.Add(pack(okay, errorResponse("SFATAL", "C53300", "Msorry", "RInitProcess")))
 	f.Add(pack(msg{'E', "Mno end"}))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		l := NewLogin(LoginConfig{User: "u", Database: "d", Password: "p", HasPassword: true, Minor: 2, Keys: &KeyCache{}})
+		l := NewLogin(LoginConfig{User: "u", Database: "d", Credentials: knowing("u", Stored{Password: "p"}), Minor: 2})
 		sent := l.Start(nil)
 		over := false
 		for len(data) >= 3 {
@@ -39,7 +39,7 @@ func FuzzLogin(f *testing.F) {
 			}
 			out, step, err := l.Receive(typ, body, nil)
 			if step == Compute {
-				if l.sasl.factors.Iters > 1000 {
+				if l.proof.sasl.iterations > 1000 {
 					return // allowed, and too slow for a fuzzer
 				}
 				l.Compute()

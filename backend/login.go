@@ -6,12 +6,10 @@ package backend
 
 import (
 	"bytes"
-	"crypto/md5"
 	"encoding/binary"
-	"encoding/hex"
+	"errors"
 	"fmt"
-
-	"github.com/jackc/pgx/v5/pgproto3"
+	"io"
 
 	"pgkinetic/protocol"
 )
@@ -20,21 +18,22 @@ import (
 // Step Compute and the call of Computed, when one helper goroutine may call
 // Compute (and the loop calls nothing).
 //
-//	start ─Start→ requested ─R→ answered ────────────R Ok→ settling ─Z→ done
-//	                  │  └─R Ok (trust)──────────────────────↑
-//	                  └─R SASL→ saslFirst ─R→ deriving ─Computed→ saslFinal ─R→ verified ─R Ok↑
+//	start ─Start→ requested ─R Ok (trust)→ settling ─Z→ done
+//	                  ├─R→ proving ─Computed→ answered ─R Ok→ settling
+//	                  └─R SASL→ saslFirst ─R→ proving ─Computed→ saslFinal ─R→ verified ─R Ok→ settling
 //
 // Invariants: at most one proof of identity is sent; once SASL has begun,
 // AuthenticationOk counts only after the server's signature was verified;
-// every error leads to failed, which accepts nothing.
+// every error leads to failed, which accepts nothing. proving is passed through
+// at once where the proof takes no helper (see Credentials.blocks).
 type loginState uint8
 
 const (
 	loginStart loginState = iota
 	loginRequested
-	loginAnswered
 	loginSASLFirst
-	loginDeriving
+	loginProving
+	loginAnswered
 	loginSASLFinal
 	loginVerified
 	loginSettling
@@ -42,35 +41,16 @@ const (
 	loginFailed
 )
 
-// Authentication codes, from "Message Formats" in PostgreSQL's documentation.
-const (
-	authOk           = 0
-	authKerberosV5   = 2
-	authCleartext    = 3
-	authMD5          = 5
-	authGSS          = 7
-	authGSSContinue  = 8
-	authSSPI         = 9
-	authSASL         = 10
-	authSASLContinue = 11
-	authSASLFinal    = 12
-)
-
-const passwordRemedy = "set password, password_env or password_file of the database's entry"
-
 // LoginConfig is what a login needs to know. It is read only; one value may
 // serve all logins of a pool. No string may contain a NUL byte.
 type LoginConfig struct {
 	User, Database string
-	Password       string
-	HasPassword    bool
+	// Credentials are those of User; nil: none, for servers that ask for none.
+	Credentials *Credentials
 	// Params are sent in the StartupMessage after user and database, in order.
 	Params []protocol.Param
 	// Minor is the protocol minor version to ask for: 0 or 2.
 	Minor uint16
-	// Keys remembers derived SCRAM keys between the logins of one pool; nil
-	// derives anew each time.
-	Keys *KeyCache
 }
 
 // Step says what a login needs next.
@@ -79,8 +59,9 @@ type Step uint8
 const (
 	// More: pass on further messages.
 	More Step = iota
-	// Compute: call Login.Compute on a helper goroutine, then Login.Computed on
-	// the loop. Until then leave the server's bytes unread.
+	// Compute: call Login.Compute on a helper goroutine, which may also read a
+	// file there, then Login.Computed on the loop. Until then leave the server's
+	// bytes unread.
 	Compute
 	// Done: ReadyForQuery(I) has been seen.
 	Done
@@ -95,13 +76,23 @@ type Login struct {
 	pid        uint32
 	key        []byte
 	params     *Params
-	sasl       *exchange
+	endPoint   []byte
+	proof      proof
 }
 
 // NewLogin returns a login that has not begun.
 func NewLogin(cfg LoginConfig) *Login {
 	return &Login{cfg: cfg, minor: cfg.Minor, params: &Params{}}
 }
+
+// Format prints nothing of the login, whatever the verb: it holds secrets.
+func (l *Login) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "Login{***}") }
+
+// BindTo makes the login bind itself to the TLS connection it runs over, where
+// the server can: endPoint is the tls-server-end-point (RFC 5929) of the server's
+// certificate. It is called before Start, on TLS only; an endPoint that cannot
+// be computed is nil, and nothing is bound.
+func (l *Login) BindTo(endPoint []byte) { l.endPoint = endPoint }
 
 // Params returns the parameters reported so far. After Done they belong to the
 // caller: the login does not touch them again.
@@ -136,15 +127,25 @@ func (l *Login) Start(dst []byte) []byte {
 func (l *Login) Receive(typ byte, body, dst []byte) (out []byte, step Step, err error) {
 	out, step, err = l.receive(typ, body, dst)
 	if err != nil {
-		l.state = loginFailed
-		return dst, More, err
+		return dst, More, l.failed(err)
 	}
 	return out, step, nil
 }
 
+// failed ends the login. What a client has taught us and the server refuses is
+// of no use to the next one.
+func (l *Login) failed(err error) error {
+	var refused *RefusedError
+	if errors.As(err, &refused) && refused.Fields.Code == protocol.CodeInvalidPassword {
+		l.cfg.Credentials.forget(l.proof.used)
+	}
+	l.state = loginFailed
+	return err
+}
+
 func (l *Login) receive(typ byte, body, dst []byte) ([]byte, Step, error) {
 	switch l.state {
-	case loginStart, loginDeriving, loginDone, loginFailed:
+	case loginStart, loginProving, loginDone, loginFailed:
 		return dst, More, violation("message %q at a time when none is read", typ)
 	case loginRequested, loginAnswered, loginSASLFirst, loginSASLFinal, loginVerified, loginSettling:
 	}
@@ -157,7 +158,9 @@ func (l *Login) receive(typ byte, body, dst []byte) ([]byte, Step, error) {
 	}
 	switch typ {
 	case protocol.BackendErrorResponse:
-		return dst, More, newRefused(body)
+		refused := newRefused(body)
+		refused.Authenticated = l.state == loginSettling
+		return dst, More, refused
 	case protocol.BackendNoticeResponse:
 		return dst, More, nil
 	case protocol.BackendNegotiateProtocolVersion:
@@ -219,163 +222,6 @@ func (l *Login) negotiate(body []byte) error {
 	}
 	l.negotiated, l.minor = true, uint16(minor)
 	return nil
-}
-
-// authenticate takes an Authentication message.
-func (l *Login) authenticate(body, dst []byte) ([]byte, Step, error) {
-	if len(body) < 4 {
-		return dst, More, violation("malformed Authentication message")
-	}
-	code, data := binary.BigEndian.Uint32(body), body[4:]
-	switch code {
-	case authOk:
-		if l.state != loginRequested && l.state != loginAnswered && l.state != loginVerified {
-			return dst, More, violation("AuthenticationOk before the server proved itself")
-		}
-		l.state = loginSettling
-		return dst, More, nil
-	case authSASLContinue:
-		if l.state != loginSASLFirst {
-			return dst, More, violation("unexpected AuthenticationSASLContinue")
-		}
-		return l.saslContinue(data, dst)
-	case authSASLFinal:
-		if l.state != loginSASLFinal {
-			return dst, More, violation("unexpected AuthenticationSASLFinal")
-		}
-		if err := l.sasl.verify(string(data)); err != nil {
-			return dst, More, err
-		}
-		l.state = loginVerified
-		return dst, More, nil
-	}
-	if l.state != loginRequested {
-		return dst, More, violation("the server asks a second time for a proof of identity")
-	}
-	return l.prove(code, data, dst)
-}
-
-// prove answers the server's choice of method.
-func (l *Login) prove(code uint32, data, dst []byte) ([]byte, Step, error) {
-	if code != authCleartext && code != authMD5 && code != authSASL {
-		return dst, More, l.unsupported(methodName(code))
-	}
-	if !l.cfg.HasPassword {
-		return dst, More, &UnableError{
-			Message: fmt.Sprintf("PostgreSQL asks for a password of user %q for database %q, and none is configured", l.cfg.User, l.cfg.Database),
-			Hint:    passwordRemedy,
-		}
-	}
-	switch code {
-	case authCleartext:
-		l.state = loginAnswered
-		return protocol.AppendPassword(dst, l.cfg.Password), More, nil
-	case authMD5:
-		if len(data) != 4 {
-			return dst, More, violation("md5 salt of %d bytes", len(data))
-		}
-		l.state = loginAnswered
-		return protocol.AppendPassword(dst, md5Proof(l.cfg.User, l.cfg.Password, data)), More, nil
-	}
-	return l.saslFirst(data, dst)
-}
-
-// saslFirst chooses among the offered mechanisms. SCRAM-SHA-256-PLUS binds to
-// TLS, which this login does not run over, and is passed over.
-func (l *Login) saslFirst(offered, dst []byte) ([]byte, Step, error) {
-	names := bytes.Split(bytes.TrimRight(offered, "\x00"), []byte{0})
-	found := false
-	for _, name := range names {
-		found = found || string(name) == scramSHA256
-	}
-	if !found {
-		return dst, More, l.unsupported("SASL " + clean(bytes.Join(names, []byte(", "))))
-	}
-	first, x, err := newExchange(l.cfg.Keys, "", l.cfg.Password, nil)
-	if err != nil {
-		return dst, More, violation("SCRAM: %v", err)
-	}
-	out, err := (&pgproto3.SASLInitialResponse{AuthMechanism: scramSHA256, Data: []byte(first)}).Encode(dst)
-	if err != nil {
-		return dst, More, violation("SCRAM: %v", err)
-	}
-	l.sasl = x
-	l.state = loginSASLFirst
-	return out, More, nil
-}
-
-// saslContinue takes the server-first message. Keys that are known answer at
-// once, else a helper derives them.
-func (l *Login) saslContinue(data, dst []byte) ([]byte, Step, error) {
-	known, err := l.sasl.challenge(string(data))
-	if err != nil {
-		return dst, More, err
-	}
-	l.state = loginDeriving
-	if !known {
-		return dst, Compute, nil
-	}
-	l.sasl.derive()
-	return l.computed(dst)
-}
-
-// Compute derives the SCRAM keys: milliseconds of CPU, seconds at the bound.
-// It may run on any goroutine, after Receive returned Step Compute and before
-// Computed is called.
-func (l *Login) Compute() { l.sasl.derive() }
-
-// Computed appends the proof derived by Compute to dst. Errors as Receive.
-func (l *Login) Computed(dst []byte) (out []byte, step Step, err error) {
-	if l.state != loginDeriving {
-		l.state = loginFailed
-		return dst, More, violation("nothing was to be computed")
-	}
-	out, step, err = l.computed(dst)
-	if err != nil {
-		l.state = loginFailed
-		return dst, More, err
-	}
-	return out, step, nil
-}
-
-func (l *Login) computed(dst []byte) ([]byte, Step, error) {
-	final, err := l.sasl.proof()
-	if err != nil {
-		return dst, More, err
-	}
-	out, err := (&pgproto3.SASLResponse{Data: []byte(final)}).Encode(dst)
-	if err != nil {
-		return dst, More, violation("SCRAM: %v", err)
-	}
-	l.state = loginSASLFinal
-	return out, More, nil
-}
-
-func (l *Login) unsupported(method string) error {
-	return &UnableError{
-		Message: fmt.Sprintf("PostgreSQL asks for %s authentication of user %q for database %q, which pg-kinetic does not support", method, l.cfg.User, l.cfg.Database),
-		Hint:    "use scram-sha-256, md5, password or trust for this pooler in pg_hba.conf",
-	}
-}
-
-func methodName(code uint32) string {
-	switch code {
-	case authKerberosV5:
-		return "Kerberos V5"
-	case authGSS, authGSSContinue:
-		return "GSSAPI"
-	case authSSPI:
-		return "SSPI"
-	}
-	return fmt.Sprintf("unknown (code %d)", code)
-}
-
-// md5Proof is "md5" md5(md5(password user) salt), as "md5" in PostgreSQL's
-// chapter on password authentication; hashes in hexadecimal.
-func md5Proof(user, password string, salt []byte) string {
-	inner := md5.Sum([]byte(password + user))
-	outer := md5.Sum(append([]byte(hex.EncodeToString(inner[:])), salt...))
-	return "md5" + hex.EncodeToString(outer[:])
 }
 
 func violation(format string, args ...any) error {

@@ -35,7 +35,14 @@ var (
 )
 
 func config() LoginConfig {
-	return LoginConfig{User: "u", Database: "d", Password: "secret", HasPassword: true}
+	return LoginConfig{User: "u", Database: "d", Credentials: knowing("u", Stored{Password: "secret"})}
+}
+
+// knowing is what a users file or a configuration tells of user.
+func knowing(user string, s Stored) *Credentials {
+	c := NewCredentials(user, nil)
+	c.Set(s)
+	return c
 }
 
 // transcript runs a login against the script and writes one line per answer.
@@ -153,9 +160,9 @@ func TestLoginFaults(t *testing.T) {
 	f("empty error", cfg, LoginFault, "08006 PostgreSQL refused the login: no reason given", msg{'E', ""})
 
 	none := LoginConfig{User: "u", Database: "d"}
-	for _, method := range []msg{auth(authCleartext, ""), auth(authMD5, "abcd"), auth(authSASL, "SCRAM-SHA-256\x00\x00")} {
+	for name, method := range map[string]msg{"password": auth(authCleartext, ""), "md5": auth(authMD5, "abcd")} {
 		f("no password", none, LoginFault,
-			`28000 PostgreSQL asks for a password of user "u" for database "d", and none is configured / `+passwordRemedy, method)
+			`28000 PostgreSQL asks for a password (`+name+`) of user "u" for database "d", and none is known / `+passwordRemedy, method)
 	}
 	unsupported := func(method string, m msg) {
 		t.Helper()

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"pgkinetic/configs"
 	"pgkinetic/internal/pgtest"
 	"pgkinetic/internal/pgwire"
 	"pgkinetic/protocol"
@@ -60,7 +61,7 @@ func TestLoginAgainstPostgreSQL(t *testing.T) {
 	f := func(user, password, database, want string, class Class, params ...protocol.Param) {
 		t.Helper()
 		l, err := realLogin(t, s, LoginConfig{
-			User: user, Password: password, HasPassword: password != "", Database: database, Params: params,
+			User: user, Credentials: knowing(user, Stored{Password: configs.Secret(password)}), Database: database, Params: params,
 		})
 		if want == "" {
 			if err != nil {
@@ -84,7 +85,7 @@ func TestLoginAgainstPostgreSQL(t *testing.T) {
 	f("scram", "wrong", "postgres", "28P01", LoginFault)
 	f("md5", "wrong", "postgres", "28P01", LoginFault)
 	f("clear", "wrong", "postgres", "28P01", LoginFault)
-	f("scram", "", "postgres", "none is configured", LoginFault)
+	f("scram", "", "postgres", "none is known", LoginFault)
 	f("nologin", "", "postgres", "28000", LoginFault)
 	f("full", "", "postgres", "53300", LoginFault)
 	f("postgres", "", "nowhere", "3D000", LoginFault)

@@ -1,65 +1,149 @@
 package backend
 
 import (
+	"crypto/hmac"
+	"crypto/pbkdf2"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
 	"strconv"
 	"strings"
-	"sync"
 
-	"github.com/xdg-go/scram"
 	"github.com/xdg-go/stringprep"
 
 	"pgkinetic/protocol"
 )
 
-const scramSHA256 = "SCRAM-SHA-256"
+const (
+	scramSHA256     = "SCRAM-SHA-256"
+	scramSHA256Plus = "SCRAM-SHA-256-PLUS"
+	scramKeyLen     = sha256.Size
+)
+
+// The header of a client-first-message says what is bound to TLS (RFC 5802,
+// section 6): nothing, since there is no TLS; nothing, since the server did not
+// offer it; the server's certificate.
+const (
+	gs2None      = "n,,"
+	gs2Unoffered = "y,,"
+	gs2EndPoint  = "p=tls-server-end-point,,"
+)
 
 // exchange is the client's side of one SCRAM-SHA-256 conversation (RFC 5802,
-// RFC 7677). Owner: the Login. derive may run on another goroutine while the
-// loop calls nothing; final and err are its only results.
+// RFC 7677, RFC 5929). It works from keys and not from a password, since keys
+// are all that is left of a client's login; that is why no library does it.
 //
-// Invariant: a message that the library returned together with an error is
-// never sent.
+// Owner: the Login; final may run on another goroutine while the loop calls
+// nothing. Invariant: expected is the server's signature for the very message
+// that was sent.
 type exchange struct {
-	keys    *KeyCache
-	client  *scram.Client
-	conv    *scram.ClientConversation
-	first   string // server-first-message, set by challenge
-	factors scram.KeyFactors
-	final   string // client-final-message, set by derive
-	err     error
+	gs2      string
+	endPoint []byte // with gs2EndPoint only
+	nonce    string
+	user     string // empty: PostgreSQL takes that of the StartupMessage, and libpq sends none
+
+	first      string // server-first-message; this and the next three are set by challenge
+	combined   string // nonce of both
+	salt       string
+	iterations int
+
+	expected []byte // server's signature, set by final
 }
 
-// newExchange begins a conversation and returns the client-first-message.
-// PostgreSQL ignores the user name in it (the StartupMessage counts), so the
-// login passes an empty one, as libpq does. nonce nil means random.
-func newExchange(keys *KeyCache, user, password string, nonce func() string) (string, *exchange, error) {
-	var client *scram.Client
-	var err error
-	if keys != nil {
-		client, err = keys.clientFor(password)
-	} else {
-		client, err = newClient(user, password)
+// newExchange begins a conversation. endPoint is the tls-server-end-point of the
+// server's certificate, to be bound with gs2EndPoint.
+func newExchange(gs2 string, endPoint []byte) *exchange {
+	x := &exchange{gs2: gs2, nonce: rand.Text()}
+	if gs2 == gs2EndPoint {
+		x.endPoint = endPoint
 	}
-	if err != nil {
-		return "", nil, err
-	}
-	if nonce != nil {
-		client = client.WithNonceGenerator(nonce)
-	}
-	x := &exchange{keys: keys, client: client, conv: client.NewConversation()}
-	first, err := x.conv.Step("")
-	if err != nil {
-		return "", nil, err
-	}
-	return first, x, nil
+	return x
 }
 
-func newClient(user, password string) (*scram.Client, error) {
-	client, err := scram.SHA256.NewClientUnprepped(user, prepared(password), "")
+// clientFirst returns the client-first-message.
+func (x *exchange) clientFirst() string { return x.gs2 + x.bare() }
+
+func (x *exchange) bare() string { return "n=" + x.user + ",r=" + x.nonce }
+
+// challenge takes the server-first-message and checks its bounds before any work
+// is done for it.
+func (x *exchange) challenge(first string) error {
+	fields := strings.Split(first, ",")
+	if len(fields) < 3 || !strings.HasPrefix(fields[0], "r=") ||
+		!strings.HasPrefix(fields[1], "s=") || !strings.HasPrefix(fields[2], "i=") {
+		return violation("malformed SCRAM server-first-message")
+	}
+	nonce := fields[0][2:]
+	if len(nonce) > maxServerNonce {
+		return violation("SCRAM nonce of %d bytes (at most %d)", len(nonce), maxServerNonce)
+	}
+	for i := range len(nonce) {
+		if nonce[i] <= ' ' || nonce[i] >= 0x7f {
+			return violation("SCRAM nonce with unprintable bytes")
+		}
+	}
+	if !strings.HasPrefix(nonce, x.nonce) {
+		return violation("SCRAM nonce that does not extend ours")
+	}
+	salt, err := base64.StdEncoding.DecodeString(fields[1][2:])
+	if err != nil || len(salt) == 0 {
+		return violation("malformed SCRAM salt")
+	}
+	iterations, err := strconv.Atoi(fields[2][2:])
+	if err != nil || iterations < 1 || iterations > maxIterations {
+		return violation("SCRAM iteration count %q (1 to %d)", clean([]byte(fields[2][2:])), maxIterations)
+	}
+	x.first, x.combined, x.salt, x.iterations = first, nonce, string(salt), iterations
+	return nil
+}
+
+// fits says whether keys are for the salt and iterations of the challenge.
+func (x *exchange) fits(keys *SCRAMKeys) bool {
+	return keys.Salt == x.salt && keys.Iterations == x.iterations
+}
+
+// final returns the client-final-message: the proof that we have keys.
+func (x *exchange) final(keys *SCRAMKeys) string {
+	binding := append([]byte(x.gs2), x.endPoint...)
+	unproven := "c=" + base64.StdEncoding.EncodeToString(binding) + ",r=" + x.combined
+	message := []byte(x.bare() + "," + x.first + "," + unproven)
+
+	storedKey := sha256.Sum256(keys.ClientKey[:])
+	proof := sign(storedKey[:], message)
+	subtle.XORBytes(proof, proof, keys.ClientKey[:])
+	x.expected = sign(keys.ServerKey[:], message)
+	return unproven + ",p=" + base64.StdEncoding.EncodeToString(proof)
+}
+
+// verify checks the server-final-message: the server's signature proves that it
+// knows the password's secret too.
+func (x *exchange) verify(final string) error {
+	if reason, failed := strings.CutPrefix(final, "e="); failed {
+		return &RefusedError{Fields: protocol.ErrorFields{
+			Severity: "FATAL", Code: protocol.CodeInvalidPassword, Message: "SCRAM authentication failed: " + clean([]byte(reason)),
+		}}
+	}
+	field, _, _ := strings.Cut(final, ",")
+	encoded, found := strings.CutPrefix(field, "v=")
+	signature, err := base64.StdEncoding.DecodeString(encoded)
+	if !found || err != nil || !hmac.Equal(signature, x.expected) {
+		return violation("the server's SCRAM signature is wrong: it does not know the password")
+	}
+	return nil
+}
+
+// deriveKeys is the work that SCRAM is made of: PBKDF2, milliseconds with
+// PostgreSQL's 4096 iterations.
+func deriveKeys(password, salt string, iterations int) (*SCRAMKeys, error) {
+	salted, err := pbkdf2.Key(sha256.New, prepared(password), []byte(salt), iterations, scramKeyLen)
 	if err != nil {
 		return nil, err
 	}
-	return client.WithMinIterations(1), nil
+	keys := &SCRAMKeys{Salt: salt, Iterations: iterations}
+	copy(keys.ClientKey[:], sign(salted, []byte("Client Key")))
+	copy(keys.ServerKey[:], sign(salted, []byte("Server Key")))
+	return keys, nil
 }
 
 // prepared applies SASLprep (RFC 4013). PostgreSQL takes the password as it is
@@ -72,116 +156,9 @@ func prepared(password string) string {
 	return p
 }
 
-// challenge checks the bounds of the server-first-message before any work is
-// done for it and says whether its keys are known already.
-func (x *exchange) challenge(first string) (known bool, err error) {
-	fields := strings.Split(first, ",")
-	if len(fields) < 3 || !strings.HasPrefix(fields[0], "r=") ||
-		!strings.HasPrefix(fields[1], "s=") || !strings.HasPrefix(fields[2], "i=") {
-		return false, violation("malformed SCRAM server-first-message")
-	}
-	nonce := fields[0][2:]
-	if len(nonce) > maxServerNonce {
-		return false, violation("SCRAM nonce of %d bytes (at most %d)", len(nonce), maxServerNonce)
-	}
-	for i := range len(nonce) {
-		if nonce[i] <= ' ' || nonce[i] >= 0x7f {
-			return false, violation("SCRAM nonce with unprintable bytes")
-		}
-	}
-	iterations, err := strconv.Atoi(fields[2][2:])
-	if err != nil || iterations < 1 || iterations > maxIterations {
-		return false, violation("SCRAM iteration count %q (1 to %d)", clean([]byte(fields[2][2:])), maxIterations)
-	}
-	x.first = first
-	x.factors = scram.KeyFactors{Salt: fields[1][2:], Iters: iterations}
-	return x.keys.holds(x.client, x.factors), nil
-}
-
-// derive computes the client's proof: PBKDF2, unless the keys are known.
-func (x *exchange) derive() {
-	x.final, x.err = x.conv.Step(x.first)
-	if x.err == nil {
-		x.keys.derived(x.client, x.factors)
-	}
-}
-
-// proof returns the client-final-message.
-func (x *exchange) proof() (string, error) {
-	if x.err != nil {
-		return "", violation("SCRAM: %s", clean([]byte(x.err.Error())))
-	}
-	return x.final, nil
-}
-
-// verify checks the server-final-message: the server's signature proves that
-// it knows the password's verifier too.
-func (x *exchange) verify(final string) error {
-	if reason, failed := strings.CutPrefix(final, "e="); failed {
-		return &RefusedError{Fields: protocol.ErrorFields{
-			Severity: "FATAL", Code: protocol.CodeInvalidPassword, Message: "SCRAM authentication failed: " + clean([]byte(reason)),
-		}}
-	}
-	if _, err := x.conv.Step(final); err != nil || !x.conv.Valid() {
-		return violation("the server's SCRAM signature is wrong: it does not know the password")
-	}
-	return nil
-}
-
-// KeyCache remembers the keys derived from one pool's password, so that only
-// its first login pays for PBKDF2. The zero value is ready. Safe for all
-// goroutines; its mutex is held for a few instructions, never while deriving.
-//
-// Invariants: client was made for password; known lists the factors whose keys
-// client caches, and a client that was given more than maxDerivedKeys of them
-// is replaced, so a server that changes its salt each time costs no memory.
-type KeyCache struct {
-	mu       sync.Mutex
-	password string
-	client   *scram.Client
-	known    []scram.KeyFactors
-}
-
-// clientFor returns the client for password; a changed password drops the
-// keys of the old one.
-func (k *KeyCache) clientFor(password string) (*scram.Client, error) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.client != nil && k.password == password && len(k.known) <= maxDerivedKeys {
-		return k.client, nil
-	}
-	client, err := newClient("", password)
-	if err != nil {
-		return nil, err
-	}
-	k.client, k.password, k.known = client, password, nil
-	return client, nil
-}
-
-func (k *KeyCache) holds(client *scram.Client, f scram.KeyFactors) bool {
-	if k == nil {
-		return false
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if client != k.client {
-		return false
-	}
-	for i := range k.known {
-		if k.known[i] == f {
-			return true
-		}
-	}
-	return false
-}
-
-func (k *KeyCache) derived(client *scram.Client, f scram.KeyFactors) {
-	if k == nil || k.holds(client, f) {
-		return
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if client == k.client && len(k.known) <= maxDerivedKeys {
-		k.known = append(k.known, f)
-	}
+// sign is HMAC-SHA-256.
+func sign(key, message []byte) []byte {
+	mac := hmac.New(sha256.New, key)
+	mac.Write(message)
+	return mac.Sum(nil)
 }

@@ -8,34 +8,49 @@ import (
 	"testing"
 
 	"github.com/xdg-go/scram"
+
+	"pgkinetic/configs"
 )
 
-// RFC 7677, section 3: the example exchange of SCRAM-SHA-256.
+// rfc7677 is the example exchange of SCRAM-SHA-256 in section 3 of RFC 7677.
+var rfc7677 = struct{ nonce, combined, challenge, first, final, verified string }{
+	nonce:     "rOprNGfwEbeRWgbNEkqO",
+	combined:  "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0",
+	challenge: "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
+	first:     "n,,n=user,r=rOprNGfwEbeRWgbNEkqO",
+	final:     "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=",
+	verified:  "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
+}
+
 func TestRFC7677(t *testing.T) {
-	const nonce = "rOprNGfwEbeRWgbNEkqO"
-	first, x, err := newExchange(nil, "user", "pencil", func() string { return nonce })
+	x := &exchange{gs2: gs2None, nonce: rfc7677.nonce, user: "user"}
+	if got := x.clientFirst(); got != rfc7677.first {
+		t.Errorf("client-first-message %q, want %q", got, rfc7677.first)
+	}
+	if err := x.challenge(rfc7677.challenge); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := deriveKeys("pencil", x.salt, x.iterations)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "n,,n=user,r=" + nonce; first != want {
-		t.Errorf("client-first-message %q, want %q", first, want)
+	if got := x.final(keys); got != rfc7677.final {
+		t.Errorf("client-final-message %q, want %q", got, rfc7677.final)
 	}
-	const combined = nonce + "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
-	if known, err := x.challenge("r=" + combined + ",s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"); known || err != nil {
-		t.Fatal(known, err)
-	}
-	x.derive()
-	final, err := x.proof()
-	if want := "c=biws,r=" + combined + ",p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="; err != nil || final != want {
-		t.Errorf("client-final-message %q, %v, want %q", final, err, want)
-	}
-	if err := x.verify("v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="); err != nil {
+	if err := x.verify(rfc7677.verified); err != nil {
 		t.Error(err)
 	}
 }
 
-// scramServer is PostgreSQL's side: it knows the verifier of one password.
-func scramServer(t *testing.T, password, salt string, iterations int) *scram.ServerConversation {
+// scramServer is PostgreSQL's side, played by a library: it knows the verifier
+// of one password. With an endPoint it runs over TLS.
+type scramServer struct {
+	*scram.ServerConversation
+	mechanism string
+}
+
+// verifier is what a server stores.
+func verifier(t *testing.T, password, salt string, iterations int) scram.StoredCredentials {
 	t.Helper()
 	client, err := scram.SHA256.NewClientUnprepped("", password, "")
 	if err != nil {
@@ -45,23 +60,36 @@ func scramServer(t *testing.T, password, salt string, iterations int) *scram.Ser
 	if err != nil {
 		t.Fatal(err)
 	}
+	return stored
+}
+
+func newServer(t *testing.T, stored scram.StoredCredentials) *scram.Server {
+	t.Helper()
 	server, err := scram.SHA256.NewServer(func(string) (scram.StoredCredentials, error) { return stored, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	return server.NewConversation()
+	return server
+}
+
+func plainServer(t *testing.T, password, salt string, iterations int) scramServer {
+	t.Helper()
+	return scramServer{newServer(t, verifier(t, password, salt, iterations)).NewConversation(), scramSHA256}
 }
 
 // saslLogin runs a login up to Done; computed says whether it took a helper.
-func saslLogin(l *Login, server *scram.ServerConversation, offered string) (computed bool, err error) {
+func saslLogin(l *Login, server scramServer, offered string) (computed bool, err error) {
 	l.Start(nil)
 	m := auth(authSASL, offered)
 	out, _, err := l.Receive(m.typ, []byte(m.body), nil)
 	if err != nil {
 		return false, err
 	}
-	const head = 5 + len(scramSHA256) + 1 + 4
-	first, err := server.Step(string(out[head:]))
+	mechanism, rest, _ := strings.Cut(string(out[5:]), "\x00")
+	if mechanism != server.mechanism {
+		return false, fmt.Errorf("mechanism %q", mechanism)
+	}
+	first, err := server.Step(rest[4:])
 	if err != nil {
 		return false, err
 	}
@@ -93,38 +121,78 @@ func saslLogin(l *Login, server *scram.ServerConversation, offered string) (comp
 	return computed, nil
 }
 
+const (
+	offersPlain = "SCRAM-SHA-256\x00\x00"
+	offersBoth  = "SCRAM-SHA-256-PLUS\x00SCRAM-SHA-256\x00\x00"
+)
+
 func TestSCRAMLogin(t *testing.T) {
-	f := func(password, verifier, offered, want string) {
+	f := func(password, known, offered, want string) {
 		t.Helper()
 		cfg := config()
-		cfg.Password = password
-		computed, err := saslLogin(NewLogin(cfg), scramServer(t, verifier, "salt", 4096), offered)
+		cfg.Credentials.Set(Stored{Password: configs.Secret(password)})
+		computed, err := saslLogin(NewLogin(cfg), plainServer(t, known, "salt", 4096), offered)
 		if fmt.Sprint(err) != want || !computed {
-			t.Errorf("password %q, verifier of %q, %q: computed %t, %v, want %s", password, verifier, offered, computed, err, want)
+			t.Errorf("password %q, verifier of %q, %q: computed %t, %v, want %s", password, known, offered, computed, err, want)
 		}
 	}
-	const plain, plus = "SCRAM-SHA-256\x00", "SCRAM-SHA-256-PLUS\x00"
 	const wrong = "PostgreSQL refused the login: password authentication failed (SQLSTATE 28P01)"
-	f("secret", "secret", plain+"\x00", "<nil>")
-	f("secret", "secret", plus+plain+"\x00", "<nil>")
-	f("secret", "secret", plain+plus+"\x00", "<nil>")
-	f("secret", "secret", "OTHER\x00"+plain, "<nil>")
-	f("secret", "Secret", plain+"\x00", wrong)
+	f("secret", "secret", offersPlain, "<nil>")
+	f("secret", "secret", offersBoth, "<nil>")
+	f("secret", "secret", "SCRAM-SHA-256\x00SCRAM-SHA-256-PLUS\x00\x00", "<nil>")
+	f("secret", "secret", "OTHER\x00SCRAM-SHA-256\x00", "<nil>")
+	f("secret", "Secret", offersPlain, wrong)
 	// SASLprep: compatibility forms are composed, soft hyphens vanish; what it
 	// refuses (a control character, invalid UTF-8) or empties is taken as it is.
-	f("\u2168", "IX", plain+"\x00", "<nil>")
-	f("I\u00adX", "IX", plain+"\x00", "<nil>")
-	f("a\tb", "a\tb", plain+"\x00", "<nil>")
-	f("\xff\xfe", "\xff\xfe", plain+"\x00", "<nil>")
-	f("\u00ad", "\u00ad", plain+"\x00", "<nil>")
-	f("\U0001f418", "\U0001f418", plain+"\x00", "<nil>")
-	f(strings.Repeat("p", 4096), strings.Repeat("p", 4096), plain+"\x00", "<nil>")
+	f("\u2168", "IX", offersPlain, "<nil>")
+	f("I\u00adX", "IX", offersPlain, "<nil>")
+	f("a\tb", "a\tb", offersPlain, "<nil>")
+	f("\xff\xfe", "\xff\xfe", offersPlain, "<nil>")
+	f("\u00ad", "\u00ad", offersPlain, "<nil>")
+	f("\U0001f418", "\U0001f418", offersPlain, "<nil>")
+	f(strings.Repeat("p", 4096), strings.Repeat("p", 4096), offersPlain, "<nil>")
 }
 
-func TestSCRAMFewIterations(t *testing.T) {
-	if _, err := saslLogin(NewLogin(config()), scramServer(t, "secret", "s", 1), "SCRAM-SHA-256\x00\x00"); err != nil {
-		t.Error(err)
+func TestSCRAMFewIterationsAndAnySalt(t *testing.T) {
+	for _, salt := range []int{1, 8, 16, 20, 64, 1000} {
+		if _, err := saslLogin(NewLogin(config()), plainServer(t, "secret", strings.Repeat("s", salt), 1), offersPlain); err != nil {
+			t.Errorf("salt of %d bytes: %v", salt, err)
+		}
 	}
+}
+
+// Over TLS the login is bound to the server's certificate where the server can
+// do that, and says that it could be where the server does not offer it, so that
+// somebody in between who hides the offer is found out.
+func TestSCRAMChannelBinding(t *testing.T) {
+	endPoint := []byte("hash of the certificate")
+	binding := func(hash string) scram.ChannelBinding {
+		return scram.ChannelBinding{Type: scram.ChannelBindingTLSServerEndpoint, Data: []byte(hash)}
+	}
+	f := func(name string, ours []byte, server scramServer, offered, want string) {
+		t.Helper()
+		l := NewLogin(config())
+		if ours != nil {
+			l.BindTo(ours)
+		}
+		_, err := saslLogin(l, server, offered)
+		if got := fmt.Sprint(err); !strings.Contains(got, want) {
+			t.Errorf("%s: got %s, want %s", name, got, want)
+		}
+	}
+	s := newServer(t, verifier(t, "secret", "salt", 100))
+	required := func(hash string) scramServer {
+		return scramServer{s.NewConversationWithChannelBindingRequired(binding(hash)), scramSHA256Plus}
+	}
+	f("bound", endPoint, required(string(endPoint)), offersBoth, "<nil>")
+	f("any order", endPoint, required(string(endPoint)), "SCRAM-SHA-256\x00X\x00SCRAM-SHA-256-PLUS\x00\x00", "<nil>")
+	f("PLUS alone", endPoint, required(string(endPoint)), "SCRAM-SHA-256-PLUS\x00\x00", "<nil>")
+	f("another certificate", endPoint, required("of somebody in between"), offersBoth, "28P01")
+	f("no TLS", nil, plainServer(t, "secret", "salt", 100), offersBoth, "<nil>")
+	f("not offered", endPoint, plainServer(t, "secret", "salt", 100), offersPlain, "<nil>")
+	f("offer hidden", endPoint, scramServer{s.NewConversationWithChannelBinding(binding(string(endPoint))), scramSHA256},
+		offersPlain, "downgrade")
+	f("PLUS alone without TLS", nil, scramServer{}, "SCRAM-SHA-256-PLUS\x00\x00", "does not support")
 }
 
 // What the server sends is bounded before anything is computed for it, and a
@@ -134,7 +202,7 @@ func TestSCRAMHostileServer(t *testing.T) {
 		t.Helper()
 		l := NewLogin(config())
 		l.Start(nil)
-		m := auth(authSASL, "SCRAM-SHA-256\x00\x00")
+		m := auth(authSASL, offersPlain)
 		out, _, err := l.Receive(m.typ, []byte(m.body), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -142,12 +210,8 @@ func TestSCRAMHostileServer(t *testing.T) {
 		_, nonce, _ := strings.Cut(string(out), "r=")
 		m = auth(authSASLContinue, strings.ReplaceAll(challenge, "NONCE", nonce))
 		out, step, err := l.Receive(m.typ, []byte(m.body), nil)
-		if err == nil && step == Compute {
-			l.Compute()
-			out, _, err = l.Computed(nil)
-		}
 		var v *ViolationError
-		if !errors.As(err, &v) || !strings.Contains(v.What, want) || len(out) > 0 {
+		if !errors.As(err, &v) || !strings.Contains(v.What, want) || len(out) > 0 || step != More {
 			t.Errorf("%q: got %q, %v, want a violation about %q", challenge, out, err, want)
 		}
 	}
@@ -162,21 +226,23 @@ func TestSCRAMHostileServer(t *testing.T) {
 	f("r=NONCEx,s=c2FsdA==,i=99999999999999999999", "iteration count")
 	f("r=NONCE"+strings.Repeat("x", maxServerNonce)+",s=c2FsdA==,i=1", "nonce of")
 	f("r=NONCE\x01,s=c2FsdA==,i=1", "unprintable")
-	f("r=other,s=c2FsdA==,i=1", "did not extend")
-	f("r=NONCEx,s=?,i=1", "SCRAM")
+	f("r=other,s=c2FsdA==,i=1", "does not extend")
+	f("r=NONCEx,s=?,i=1", "salt")
+	f("r=NONCEx,s=,i=1", "salt")
 }
 
 func TestSCRAMServerSignature(t *testing.T) {
 	f := func(final, want string) {
 		t.Helper()
-		_, x, err := newExchange(nil, "", "secret", func() string { return "n" })
+		x := &exchange{gs2: gs2None, nonce: "n"}
+		if err := x.challenge("r=nx,s=c2FsdA==,i=1"); err != nil {
+			t.Fatal(err)
+		}
+		keys, err := deriveKeys("secret", x.salt, x.iterations)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := x.challenge("r=nx,s=c2FsdA==,i=1"); err != nil {
-			t.Fatal(err)
-		}
-		x.derive()
+		x.final(keys)
 		if err := x.verify(final); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", final, err, want)
 		}
@@ -184,18 +250,18 @@ func TestSCRAMServerSignature(t *testing.T) {
 	f("v=AAAA", "signature is wrong")
 	f("", "signature is wrong")
 	f("v=", "signature is wrong")
+	f(rfc7677.verified, "signature is wrong")
 	f("e=invalid-proof", "SCRAM authentication failed: invalid-proof (SQLSTATE 28P01)")
 }
 
-func TestKeyCache(t *testing.T) {
-	const offered = "SCRAM-SHA-256\x00\x00"
+// Keys that were derived once are not derived again, and a server that changes
+// its salt each time costs no memory.
+func TestDerivedKeys(t *testing.T) {
 	cfg := config()
-	cfg.Keys = &KeyCache{}
 	f := func(name, password, salt string, wantComputed bool) {
 		t.Helper()
-		c := cfg
-		c.Password = password
-		computed, err := saslLogin(NewLogin(c), scramServer(t, password, salt, 4096), offered)
+		cfg.Credentials.Set(Stored{Password: configs.Secret(password)})
+		computed, err := saslLogin(NewLogin(cfg), plainServer(t, password, salt, 4096), offersPlain)
 		if err != nil || computed != wantComputed {
 			t.Errorf("%s: computed %t, want %t, %v", name, computed, wantComputed, err)
 		}
@@ -208,22 +274,23 @@ func TestKeyCache(t *testing.T) {
 	f("and back", "secret", "a", true)
 	for i := range 4 * maxDerivedKeys {
 		f("hostile salts", "secret", fmt.Sprint("salt", i), true)
-		if len(cfg.Keys.known) > maxDerivedKeys+1 {
-			t.Fatalf("%d keys kept", len(cfg.Keys.known))
+		if n := len(cfg.Credentials.derived); n > maxDerivedKeys {
+			t.Fatalf("%d keys kept", n)
 		}
 	}
 }
 
-func TestKeyCacheConcurrently(t *testing.T) {
+func TestLoginsConcurrently(t *testing.T) {
 	cfg := config()
-	cfg.Keys = &KeyCache{}
 	var wg sync.WaitGroup
 	for i := range 8 {
-		server := scramServer(t, "secret", fmt.Sprint(i%3), 10)
+		server := plainServer(t, "secret", fmt.Sprint(i%3), 10)
 		wg.Go(func() {
-			if _, err := saslLogin(NewLogin(cfg), server, "SCRAM-SHA-256\x00\x00"); err != nil {
+			if _, err := saslLogin(NewLogin(cfg), server, offersPlain); err != nil {
 				t.Error(err)
 			}
+			cfg.Credentials.LearnPassword("u", "secret")
+			cfg.Credentials.Set(Stored{Password: "secret"})
 		})
 	}
 	wg.Wait()

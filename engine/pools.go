@@ -311,9 +311,8 @@ func (r *registry) newPool(s *settings, key poolKey, entry *configs.Database) *p
 }
 
 func loginConfig(d *configs.Database, key poolKey) backend.LoginConfig {
-	c := backend.LoginConfig{User: key.user, Database: key.database, Keys: &backend.KeyCache{}}
-	c.Password = d.Password.Reveal()
-	c.HasPassword = c.Password != ""
+	c := backend.LoginConfig{User: key.user, Database: key.database, Credentials: backend.NewCredentials(key.user, nil)}
+	c.Credentials.Set(backend.Stored{Password: d.Password})
 	for _, name := range sortedKeys(d.StartupParameters) {
 		c.Params = append(c.Params, protocol.Param{Name: name, Value: d.StartupParameters[name]})
 	}

@@ -1,0 +1,111 @@
+package auth
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// maxDerived bounds the verifiers that are kept, of about 250 bytes each.
+const maxDerived = 16384
+
+// Keys is what all exchanges of a process share: the verifiers derived from
+// passwords that are stored as they are, so that a user's first login pays for
+// PBKDF2 and no later one does, and the salts of users that have no verifier. Safe
+// for all goroutines; its mutex is held for a few instructions, never while
+// deriving.
+//
+// Invariants: key is random and never leaves the process. The salt shown for a user
+// without a stored verifier depends on key and name only, so it stays the same
+// whether the user exists or not, and whatever its password. derived is keyed by
+// an HMAC of name and password, so no password is kept here and a changed one finds
+// nothing.
+type Keys struct {
+	random io.Reader
+	key    key
+	// unknown stands for the verifier of a user that has none: no proof fits it.
+	unknown verifier
+
+	mu      sync.Mutex
+	derived recent[key, *verifier]
+}
+
+// NewKeys returns Keys that know nothing yet.
+func NewKeys() *Keys { return newKeys(rand.Reader) }
+
+func newKeys(random io.Reader) *Keys {
+	k := &Keys{random: random, derived: recent[key, *verifier]{size: maxDerived / 2}}
+	for _, p := range [][]byte{k.key[:], k.unknown.storedKey[:], k.unknown.serverKey[:]} {
+		k.fill(p)
+	}
+	return k
+}
+
+// fill fills p with random bytes.
+func (k *Keys) fill(p []byte) {
+	if _, err := io.ReadFull(k.random, p); err != nil {
+		panic(fmt.Sprintf("auth: no random bytes: %v", err)) // crypto/rand's reader never fails
+	}
+}
+
+// nonce returns our part of a nonce: as long as PostgreSQL's, printable, no comma.
+func (k *Keys) nonce() string {
+	var p [18]byte
+	k.fill(p[:])
+	return base64.StdEncoding.EncodeToString(p[:])
+}
+
+// salt is what a user without a stored verifier is shown.
+func (k *Keys) salt(user string) []byte {
+	sum := mac(k.key[:], "salt\x00"+user)
+	return sum[:saltLen:saltLen]
+}
+
+func (k *Keys) id(user, password string) key {
+	return mac(k.key[:], "password\x00"+user+"\x00"+password)
+}
+
+// known returns the verifier of a user's plain password, nil while it has not been
+// derived.
+func (k *Keys) known(user, password string) *verifier {
+	id := k.id(user, password)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	v, _ := k.derived.get(id)
+	return v
+}
+
+// verifier is known, and derives what is not: milliseconds, on a helper only.
+func (k *Keys) verifier(user, password string) *verifier {
+	if v := k.known(user, password); v != nil {
+		return v
+	}
+	v := derive(password, k.salt(user), Iterations)
+	id := k.id(user, password)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.derived.put(id, v)
+	return v
+}
+
+// Format writes nothing but the type: every verb would show keys.
+func (k *Keys) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("auth.Keys(" + mask + ")")) }
+
+// SCRAMKeys are what a login by SCRAM shows of the client's key. With them one can
+// log in to any server whose secret has the same salt and iterations.
+type SCRAMKeys struct {
+	ClientKey, ServerKey [32]byte
+	Salt                 []byte
+	Iterations           int
+}
+
+// String returns "***".
+func (SCRAMKeys) String() string { return mask }
+
+// Format writes the mask for every verb.
+func (SCRAMKeys) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(mask)) }
+
+// MarshalText masks the keys in every text encoding.
+func (SCRAMKeys) MarshalText() ([]byte, error) { return []byte(mask), nil }

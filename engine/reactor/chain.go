@@ -128,13 +128,42 @@ func (c *Chain) dropHead(l *Loop) {
 // Release drops everything and returns the chunks to l.
 func (c *Chain) Release(l *Loop) { c.Discard(l, c.length) }
 
+// forget drops everything where there is no loop to give chunks back to.
+func (c *Chain) forget() {
+	for k := c.head; k != nil; k = k.next {
+		bufferBytes.n.Add(-int64(len(k.data)))
+	}
+	*c = Chain{}
+}
+
 // WriteTo writes the chain to s, up to 16 chunks a call, until it is empty or
 // the socket takes no more, and discards what was written. A nil error with
 // bytes left means that the socket is full: Writable will be reported (Unix:
 // after WantWrite). Any other error is the socket's; n bytes went before it.
 func (c *Chain) WriteTo(s *Socket) (n int, err error) {
+	if c.length == 0 {
+		return 0, nil
+	}
+	if !s.Alive() {
+		return 0, unix.EBADF
+	}
+	if s.staged != 0 {
+		panic("BUG: reactor: bytes of a chain overtake those of Put")
+	}
+	if s.secure != nil {
+		return s.secure.writeChain(c)
+	}
+	return c.drain(s)
+}
+
+// drain is WriteTo below the TLS layer.
+func (c *Chain) drain(s *Socket) (n int, err error) {
+	v := &s.loop.vectors
 	for c.length > 0 {
-		asked, sent, err := c.writeOnce(s)
+		for k := c.head; k != nil && v.add(k.held()); k = k.next {
+		}
+		asked := v.bytes
+		sent, err := v.send(int(s.fd))
 		c.Discard(s.loop, sent)
 		n += sent
 		if err == unix.EAGAIN {
@@ -145,21 +174,6 @@ func (c *Chain) WriteTo(s *Socket) (n int, err error) {
 		}
 	}
 	return n, nil
-}
-
-func (c *Chain) writeOnce(s *Socket) (asked, sent int, err error) {
-	if !s.Alive() {
-		return 0, 0, unix.EBADF
-	}
-	if s.staged != 0 {
-		panic("BUG: reactor: bytes of a chain overtake those of Put")
-	}
-	v := &s.loop.vectors
-	for k := c.head; k != nil && v.add(k.held()); k = k.next {
-	}
-	asked = v.bytes
-	sent, err = v.send(int(s.fd))
-	return asked, sent, err
 }
 
 // CopyTo copies the first bytes, as many as dst takes, and returns how many; it

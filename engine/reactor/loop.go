@@ -76,6 +76,7 @@ type Loop struct {
 	ready   []*Socket // in order; nil where a socket left the list
 	scratch []byte
 	outbox  *outbox
+	records *records
 	vectors vectors
 	chunks  freeChunks
 
@@ -112,7 +113,7 @@ func NewLoop(id int, opts LoopOptions) (*Loop, error) {
 	}
 	l := &Loop{
 		ID: id, opts: opts, poller: poller, wakeFD: -1, timerFD: -1,
-		now: Now(), table: make([]*Socket, tableMin), scratch: make([]byte, ScratchBytes), outbox: new(outbox), ended: make(chan struct{}),
+		now: Now(), table: make([]*Socket, tableMin), scratch: make([]byte, ScratchBytes), outbox: new(outbox), records: newRecords(), ended: make(chan struct{}),
 	}
 	l.wheel = reaper.NewWheel(l.now)
 	if opts.Ring {
@@ -322,6 +323,8 @@ func (l *Loop) deliver(m *Message) {
 		c.onAccept(l, c)
 	case kindAcceptor:
 		m.Ref.(*Acceptor).onTurn()
+	case kindHandshake:
+		m.Ref.(*handshake).onTurn()
 	default:
 		l.opts.OnMessage(m)
 	}
@@ -339,7 +342,7 @@ func (l *Loop) runReady() {
 		l.ready[i] = nil
 		s.ready = 0
 		l.begin()
-		s.handler.OnReady(s, Readable)
+		s.notify(Readable)
 	}
 	rest := copy(l.ready, l.ready[n:])
 	clear(l.ready[rest:])

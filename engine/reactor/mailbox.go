@@ -21,10 +21,11 @@ import "sync/atomic"
 const messagesPerTurn = 256
 
 // The kinds that Loop does not hand to OnMessage: a socket of the acceptor for its
-// OnAccept, and the acceptor's own turn.
+// OnAccept, the acceptor's own turn, and the loop's turn of a TLS handshake.
 const (
-	kindAccepted = 255
-	kindAcceptor = 254
+	kindAccepted  = 255
+	kindAcceptor  = 254
+	kindHandshake = 253
 )
 
 // Message is one intrusive cross-loop message, embedded in the struct that the
@@ -35,7 +36,7 @@ type Message struct {
 	next   *Message
 	queued atomic.Uint32
 
-	Kind uint8  // the sender's; 254 and 255 are reserved
+	Kind uint8  // the sender's; 253 to 255 are reserved
 	Arg  uint64 // the sender's: a generation, a ticket, …
 	Ref  any    // the sender's: usually a pointer to the struct around
 }

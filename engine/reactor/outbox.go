@@ -156,7 +156,11 @@ func (b *outbox) settle(e *entry) bool {
 	if e.result < 0 && e.result != -int32(unix.EAGAIN) {
 		err = unix.Errno(-e.result)
 	}
-	s.handler.(Sender).OnUnsent(s, b.bytes(e)[taken:], err)
+	if rest := b.bytes(e)[taken:]; s.secure != nil {
+		s.secure.unsent(rest, err)
+	} else {
+		s.handler.(Sender).OnUnsent(s, rest, err)
+	}
 	return false
 }
 

@@ -77,7 +77,8 @@ type Socket struct {
 	flags   socketFlags
 	staged  uint8 // its entry in the loop's outbox plus one, 0 without
 
-	generation int32 // of its registration, see poller
+	generation int32   // of its registration, see poller
+	secure     *secure // nil: what is written and read goes as it is
 }
 
 // Add registers the non-blocking descriptor fd as s and takes ownership of it;
@@ -117,6 +118,9 @@ func (l *Loop) Attach(s *Socket) error {
 	}
 	s.loop = l
 	s.flags |= flagOpen
+	if s.secure != nil && s.secure.more {
+		l.Later(s)
+	}
 	return nil
 }
 
@@ -143,8 +147,18 @@ func (l *Loop) dispatch(s *Socket, raw uint32) {
 		ev |= Hangup
 	}
 	if ev != 0 {
-		s.handler.OnReady(s, ev)
+		s.notify(ev)
 	}
+}
+
+// notify gives the owner an event.
+func (s *Socket) notify(ev Events) {
+	if s.secure != nil {
+		if ev = s.secure.filter(ev); ev == 0 {
+			return
+		}
+	}
+	s.handler.OnReady(s, ev)
 }
 
 // leave takes s out of the loop: table, ready list, outbox. Events of the
@@ -170,6 +184,10 @@ func (s *Socket) Close() {
 	if s.flags&flagOpen == 0 {
 		return
 	}
+	if s.secure != nil {
+		s.secure.close()
+		s.secure = nil
+	}
 	s.leave()
 	s.loop.closing = append(s.loop.closing, s.fd)
 }
@@ -194,10 +212,11 @@ func (l *Loop) closeQueued() {
 
 // Detach takes the socket out of its loop without closing it and returns the
 // descriptor, which s still names: l.Attach(s) on another loop registers it
-// there. Until then it belongs to the caller. Loop only.
+// there. Until then it belongs to the caller. Not during a TLS handshake. Loop
+// only.
 func (s *Socket) Detach() (fd int) {
-	if s.flags&flagOpen == 0 {
-		panic("BUG: reactor: Detach of a socket that is not open")
+	if s.flags&flagOpen == 0 || s.secure != nil && s.secure.handshake != nil {
+		panic("BUG: reactor: Detach of a socket that is not open, or during its handshake")
 	}
 	s.Flush()
 	s.leave()
@@ -209,6 +228,9 @@ func (s *Socket) Detach() (fd int) {
 // Abandon closes a detached socket that no loop will take.
 func (s *Socket) Abandon() {
 	if s.flags&flagOpen == 0 && s.loop == nil {
+		if s.secure != nil {
+			s.secure.pending.forget()
+		}
 		CloseFD(int(s.fd))
 	}
 }
@@ -217,6 +239,15 @@ func (s *Socket) Abandon() {
 // while it is on, and switching it on reports it if there is room already; for
 // TCP it does nothing. Loop only.
 func (s *Socket) WantWrite(on bool) {
+	if x := s.secure; x != nil {
+		x.wantWrite = on
+		on = on || x.pending.Len() > 0
+	}
+	s.awaitWrite(on)
+}
+
+// awaitWrite is WantWrite without a look at what the TLS layer holds.
+func (s *Socket) awaitWrite(on bool) {
 	if s.flags&(flagUnix|flagOpen) != flagUnix|flagOpen || on == (s.flags&flagWantWrite != 0) {
 		return
 	}
@@ -236,6 +267,9 @@ func (s *Socket) Read(p []byte) (n int, err error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
+	if s.secure != nil {
+		return s.secure.read(p)
+	}
 	n, err = rawRead(int(s.fd), p)
 	if n == 0 && err == nil {
 		err = io.EOF
@@ -253,6 +287,9 @@ func (s *Socket) Write(p []byte) (n int, err error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
+	if s.secure != nil {
+		return s.secure.writev([][]byte{p})
+	}
 	if !s.Flush() {
 		return 0, unix.EAGAIN
 	}
@@ -264,6 +301,9 @@ func (s *Socket) Write(p []byte) (n int, err error) {
 func (s *Socket) Writev(iov [][]byte) (n int, err error) {
 	if s.flags&flagOpen == 0 {
 		return 0, unix.EBADF
+	}
+	if s.secure != nil {
+		return s.secure.writev(iov[:min(len(iov), VectorsMax)])
 	}
 	if !s.Flush() {
 		return 0, unix.EAGAIN
@@ -292,6 +332,9 @@ func (s *Socket) Put(pieces [][]byte) (n int, err error) {
 	if n > PutMax {
 		return s.Writev(pieces)
 	}
+	if s.secure != nil {
+		return s.secure.put(pieces, n)
+	}
 	if b := s.loop.outbox; !b.stage(s, pieces, n) {
 		if !s.Flush() {
 			return 0, unix.EAGAIN
@@ -319,7 +362,10 @@ func (s *Socket) ShutdownWrite() error {
 		return unix.EBADF
 	}
 	s.Flush()
-	return os.NewSyscallError("shutdown", unix.Shutdown(int(s.fd), unix.SHUT_WR))
+	if s.secure != nil {
+		return s.secure.shutdownWrite()
+	}
+	return s.shutdownWrite()
 }
 
 // Alive reports whether the socket is registered with a loop.

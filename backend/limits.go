@@ -15,7 +15,7 @@ const (
 	maxIterations = 10_000_000
 	// maxServerNonce bounds the combined nonce; PostgreSQL's has 48 bytes.
 	maxServerNonce = 512
-	// maxDerivedKeys is how many (salt, iterations) pairs one KeyCache keeps.
+	// maxDerivedKeys is how many (salt, iterations) pairs the keys of one password are kept for.
 	maxDerivedKeys = 4
 
 	// Keys of CancelRequest have 4 bytes in protocol 3.0 and up to 256 in 3.2.

@@ -92,20 +92,22 @@ func inside(path string, dirs ...string) bool {
 // imports are the directories of this module that the non-test files of a directory may import. The longest key that
 // holds the directory counts; a directory may always import what lies below its own key.
 var imports = map[string][]string{
-	"cmd":               {"engine", "admin", "configs"},
-	"engine":            {"protocol", "admission", "backend", "reaper", "configs"},
-	"engine/auth":       {"protocol", "configs"},
-	"engine/session":    {"protocol", "configs"},
-	"engine/statements": {"protocol", "configs"},
-	"engine/reactor":    {"reaper"},
-	"admin":             {"protocol", "configs"},
-	"backend":           {"protocol", "configs"},
-	"configs":           {},
-	"protocol":          {},
-	"admission":         {},
-	"reaper":            {},
-	"bench":             {"internal"},
-	"internal":          {"protocol", "configs"},
+	"cmd":                {"engine", "admin", "configs"},
+	"engine":             {"protocol", "admission", "backend", "reaper", "configs"},
+	"engine/auth":        {"protocol", "configs"},
+	"engine/auth/lookup": {"protocol", "configs", "backend", "engine/auth", "engine/dial"},
+	"engine/dial":        {"protocol", "configs", "backend"},
+	"engine/session":     {"protocol", "configs"},
+	"engine/statements":  {"protocol", "configs"},
+	"engine/reactor":     {"reaper"},
+	"admin":              {"protocol", "configs"},
+	"backend":            {"protocol", "configs"},
+	"configs":            {},
+	"protocol":           {},
+	"admission":          {},
+	"reaper":             {},
+	"bench":              {"internal"},
+	"internal":           {"protocol", "configs"},
 }
 
 func rule(dir string) (string, []string) {

@@ -67,6 +67,9 @@ const (
 // Verifies reports whether the other side must have a certificate of a known authority.
 func (m TLSMode) Verifies() bool { return m == TLSVerifyCA || m == TLSVerifyFull }
 
+// Requires reports whether nothing may go over a connection that is not encrypted.
+func (m TLSMode) Requires() bool { return m == TLSRequire || m.Verifies() }
+
 // SystemCAs as server_ca_file stands for the authorities that the system trusts.
 const SystemCAs = "system"
 

@@ -48,12 +48,12 @@ func (w *warner) openDoors() {
 		}
 	}
 	const method = "auth.method"
-	switch clear := w.config.TLS.ClientMode; {
+	switch mode := w.config.TLS.ClientMode; {
 	case door == "":
 	case w.config.Auth.Method == AuthTrust:
 		w.warn(method, "auth.method trust lets everybody who reaches %s in as any user, without a password", show(door))
-	case w.config.Auth.Method == AuthPassword && (clear == TLSDisable || clear == TLSAllow || clear == TLSPrefer):
-		w.warn(method, "auth.method password makes clients send their passwords, which tls.client_mode %s does not make them encrypt: set it to require, or use scram-sha-256", clear)
+	case w.config.Auth.Method == AuthPassword && !mode.Requires():
+		w.warn(method, "auth.method password makes clients send their passwords, which tls.client_mode %s does not make them encrypt: set it to require, or use scram-sha-256", mode)
 	}
 }
 

@@ -99,6 +99,7 @@ var imports = map[string][]string{
 	"engine/dial":        {"protocol", "configs", "backend"},
 	"engine/session":     {"protocol", "configs"},
 	"engine/statements":  {"protocol", "configs"},
+	"engine/tlsconfig":   {"configs"},
 	"engine/reactor":     {"reaper"},
 	"admin":              {"protocol", "configs"},
 	"backend":            {"protocol", "configs"},

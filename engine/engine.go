@@ -206,7 +206,11 @@ func (e *Engine) admitSocket() bool {
 func (e *Engine) Start() {
 	e.started.Store(true)
 	e.helpers = reactor.NewHelpers(0, helperQueue, func(err error) { e.log.Error("helper failed", "error", err) })
+	spare := runtime.GOMAXPROCS(0) > len(e.workers)
 	for _, w := range e.workers {
+		if spare {
+			w.loop.HasSpare()
+		}
 		w.loop.Wheel().Schedule(&w.tick, reactor.Now()+tickInterval)
 		e.running.Add(1)
 		go func() {

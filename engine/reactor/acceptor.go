@@ -21,14 +21,17 @@ import (
 //
 // Invariants:
 //   - a listener is edge-triggered: unless accept said EAGAIN, it is on the ready
-//     list, or accepting is paused and resuming puts it there
+//     list, or accepting is paused, or waits for nextTurn, and what ends that puts
+//     it there
 //   - spare is an open descriptor, or -1 when even that one could not be had
 //   - an accepted descriptor is handed to exactly one loop or closed
 //   - what an accepted socket has of options it has from its listener: accepting
 //     sets none
 
 const (
-	acceptsPerTurn  = 4           // the clients that are there wait for them
+	acceptsPerTurn  = 4           // a loop; the clients that are there wait for them
+	stormBacklog    = 64          // more in a TCP backlog are a storm
+	stormPace       = 1_000_000   // nanoseconds between two turns during one
 	stallNanos      = 100_000_000 // pause after running out of descriptors
 	backlogDefault  = 4096
 	unixModeDefault = fs.FileMode(0o777)
@@ -80,6 +83,7 @@ type Acceptor struct {
 	leaving    bool
 	spare      int
 	stalled    bool
+	nextTurn   int64 // before this time nothing is accepted
 	resumeAt   reaper.Timer
 	next       int // where the look for the least loaded loop begins
 
@@ -234,10 +238,16 @@ func (a *Acceptor) leave() {
 	a.loop.Defer(func() { a.loop.Defer(func() { close(a.left) }) })
 }
 
-// OnReady implements Handler: it accepts a bounded number of clients.
+// OnReady implements Handler: it accepts a bounded number of clients. In a storm
+// the others wait in the backlog, so that the clients that are being served keep
+// their latency: what a login costs here and in PostgreSQL comes on top of them.
 func (ln *Listener) OnReady(s *Socket, _ Events) {
 	a := ln.acceptor
-	for range acceptsPerTurn {
+	if a.loop.now < a.nextTurn {
+		return // acceptLater follows
+	}
+	storm := ln.backlog() > stormBacklog
+	for range acceptsPerTurn * len(a.opts.Loops) {
 		if a.stalled || a.paused.Load() {
 			return
 		}
@@ -253,7 +263,25 @@ func (ln *Listener) OnReady(s *Socket, _ Events) {
 			return
 		}
 	}
-	s.loop.Later(s)
+	if !storm {
+		s.loop.Later(s)
+		return
+	}
+	a.nextTurn = a.loop.now + stormPace
+	a.loop.soon(a.nextTurn, a.acceptLater)
+}
+
+// backlog is the number of clients that wait to be accepted: 0 for a Unix socket,
+// of which the kernel does not tell it.
+func (ln *Listener) backlog() int {
+	if ln.Network == "unix" {
+		return 0
+	}
+	info, err := unix.GetsockoptTCPInfo(int(ln.socket.fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	if err != nil {
+		return 0
+	}
+	return int(info.Unacked) // what it means for a listening socket, see tcp_get_info in the kernel
 }
 
 // ofOneClient reports whether an error of accept concerns only the connection

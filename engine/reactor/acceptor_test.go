@@ -154,6 +154,51 @@ func TestAcceptorResumeAfterClose(t *testing.T) {
 	settle(t, a.opts.Loops[0])
 }
 
+// TestAcceptorPacesAStorm: while more wait than a few, they are accepted a few at a
+// time, a pace apart; those that are left after that at once.
+func TestAcceptorPacesAStorm(t *testing.T) {
+	const clients = 3 * stormBacklog
+	loop := startLoop(t)
+	accepted := make(chan int64, clients)
+	a, err := Listen(AcceptorOptions{
+		Addresses: []string{"127.0.0.1:0"}, Loops: []*Loop{loop},
+		OnAccept: func(l *Loop, c *Accepted) {
+			CloseFD(c.FD)
+			accepted <- l.Now()
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(a.Close)
+	for range clients {
+		conn := connect(t, a.Listeners()[0])
+		defer func() { _ = conn.Close() }()
+		if _, err := conn.Write([]byte("x")); err != nil { // accepted with its first byte
+			t.Fatal(err)
+		}
+	}
+	a.Start()
+	var turns []int64 // when each turn was
+	var sizes []int
+	for range clients {
+		if at := <-accepted; len(turns) == 0 || at != turns[len(turns)-1] {
+			turns, sizes = append(turns, at), append(sizes, 1)
+		} else {
+			sizes[len(sizes)-1]++
+		}
+	}
+	for i, left := 0, clients; left-acceptsPerTurn > stormBacklog; i++ {
+		if sizes[i] > acceptsPerTurn {
+			t.Fatalf("turn %d: %d accepted", i, sizes[i])
+		}
+		if apart := turns[i+1] - turns[i]; apart < stormPace {
+			t.Fatalf("turn %d: %d ns before the next", i, apart)
+		}
+		left -= sizes[i]
+	}
+}
+
 func TestAcceptorAdmit(t *testing.T) {
 	a := echoServer(t, AcceptorOptions{Addresses: []string{"127.0.0.1:0"}, Admit: func() bool { return false }}, 1)
 	conn := connect(t, a.Listeners()[0])

@@ -44,6 +44,8 @@ const (
 	// busySample: one callback in so many is timed for Busy. A prime, so that it
 	// does not keep step with a repeating pattern of events.
 	busySample = 13
+	// scheduleEvery is below the 10 ms after which the runtime preempts.
+	scheduleEvery = 6_000_000
 )
 
 // LoopOptions are a loop's callbacks.
@@ -87,11 +89,15 @@ type Loop struct {
 	sample     int
 
 	after   []func()
+	soonAt  int64 // 0: nothing is to be done soon
+	soonDo  func()
 	closing []int32
 	failure error
 	ringErr error
 
-	yieldScore int // how often a yield found events of late
+	hasSpare   bool
+	scheduled  int64 // when the goroutine last gave up its turn
+	yieldScore int   // how often a yield found events of late
 	sleeps     int
 	sleeping   atomic.Bool // blocked, or about to: posting must wake it
 
@@ -227,14 +233,37 @@ func (l *Loop) next() (n int, err error) {
 			return n, err
 		}
 	}
+	if l.hasSpare {
+		l.letSchedule()
+	}
 	l.sleeping.Store(true)
 	if l.mail.waiting() || l.stopping.Load() {
 		l.sleeping.Store(false)
 		return 0, nil
 	}
-	n, err = l.poller.wait()
+	if l.soonAt == 0 {
+		n, err = l.poller.wait(forEver)
+	} else {
+		n, err = l.poller.wait(1)
+	}
 	l.sleeping.Store(false)
 	return n, err
+}
+
+// HasSpare tells the loop, before Run, that the runtime has a processor more than
+// there are loops: then no other goroutine waits for the one of a loop that sleeps.
+func (l *Loop) HasSpare() { l.hasSpare = true }
+
+// letSchedule gives the goroutine's turn up now and then before a sleep. Without it
+// the runtime finds one goroutine running for more than 10 ms: its monitor takes the
+// processor from under the sleep, and for a while looks every 20 us whether there is
+// more to do. A loop that does not sleep need not care; nor must one without a spare
+// processor, which other goroutines would get only after the monitor's 10 ms.
+func (l *Loop) letSchedule() {
+	if l.now-l.scheduled >= scheduleEvery {
+		l.scheduled = l.now
+		runtime.Gosched()
+	}
 }
 
 const (
@@ -295,6 +324,12 @@ func (l *Loop) begin() {
 // turn does what no event tells of: mail, timers, ready sockets, each a bounded
 // number.
 func (l *Loop) turn() {
+	if l.soonAt != 0 {
+		if l.now = Now(); l.now >= l.soonAt {
+			l.soonAt = 0
+			l.soonDo()
+		}
+	}
 	if !l.hasWork() {
 		l.armTimer()
 		return
@@ -364,6 +399,10 @@ func (l *Loop) Later(s *Socket) {
 	l.ready = append(l.ready, s)
 	s.ready = int32(len(l.ready))
 }
+
+// soon runs fn on the loop when at has come, to about a millisecond. There is one
+// such function at a time.
+func (l *Loop) soon(at int64, fn func()) { l.soonAt, l.soonDo = at, fn }
 
 // Defer runs fn on the loop after the current batch of events, when all
 // descriptors closed in it are about to be closed. For rare things: it may

@@ -70,9 +70,12 @@ func (p *poller) look() (n int, err error) {
 	return batch(r, errno)
 }
 
-// wait blocks until there is an event.
-func (p *poller) wait() (n int, err error) {
-	r, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&p.events)), eventsMax, ^uintptr(0), 0, 0)
+// forEver is no limit of a wait.
+const forEver = -1
+
+// wait blocks until there is an event, or for so many milliseconds.
+func (p *poller) wait(ms int) (n int, err error) {
+	r, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(p.fd), uintptr(unsafe.Pointer(&p.events)), eventsMax, uintptr(ms), 0, 0)
 	return batch(r, errno)
 }
 

@@ -81,10 +81,7 @@ type Exchange struct {
 	salt     [4]byte       // of the md5 request
 	received Secret        // the client's password or its md5 proof
 	sasl     *conversation // nil unless SASL was chosen
-
-	signature key
-	learnt    *SCRAMKeys
-	refused   *Refusal
+	refused  *Refusal
 }
 
 // NewExchange returns an exchange that has not begun. secret is the zero Secret
@@ -211,13 +208,26 @@ func (x *Exchange) challenge(body, dst []byte) ([]byte, Step, *Refusal) {
 	if refused := c.begin(body, x.bindable()); refused != nil {
 		return dst, More, refused
 	}
-	salt, iterations := x.keys.salt(x.peer.User), Iterations
-	if v := x.secret.verifier(); v != nil {
-		salt, iterations = v.salt, v.iterations
-	}
+	salt, iterations := x.shown(x.secret)
 	x.sasl = c
 	x.state = stateSASLFinal
 	return appendAuthentication(dst, authSASLContinue, c.challenge(nil, x.keys.nonce(), salt, iterations)), More, nil
+}
+
+// shown is the salt and the iteration count of a challenge to a user who has secret.
+func (x *Exchange) shown(secret Secret) (salt []byte, iterations int) {
+	user := x.peer.User
+	switch secret.Kind() {
+	case SCRAMSecret:
+		v := secret.verifier()
+		x.keys.met(v)
+		return v.salt, v.iterations
+	case PlainSecret:
+		return x.keys.salt(user), Iterations
+	case NoSecret, MD5Secret:
+	}
+	v := x.keys.unknown(user)
+	return v.salt, v.iterations
 }
 
 // prove decides where the proof that was taken is judged: on a helper if PBKDF2 is
@@ -266,11 +276,12 @@ func (x *Exchange) judge() {
 		x.holds = equal(x.received.Reveal(), proof) && usable
 	default:
 		v, usable := x.verifier()
-		clientKey, signature, ok := v.prove(string(x.sasl.messages), x.sasl.proof)
+		c := x.sasl
+		clientKey, signature, ok := v.prove(string(c.messages), c.proof)
 		x.holds = ok && usable
-		x.signature = signature
+		c.signature = signature
 		if x.holds && x.secret.Kind() == SCRAMSecret {
-			x.learnt = &SCRAMKeys{ClientKey: clientKey, ServerKey: v.serverKey, Salt: v.salt, Iterations: v.iterations}
+			c.learnt = &SCRAMKeys{ClientKey: clientKey, ServerKey: v.serverKey, Salt: string(v.salt), Iterations: v.iterations}
 		}
 	}
 }
@@ -285,9 +296,7 @@ func (x *Exchange) verifier() (v *verifier, usable bool) {
 		return x.keys.verifier(x.peer.User, x.secret.Reveal()), true
 	case NoSecret, MD5Secret:
 	}
-	unknown := x.keys.unknown
-	unknown.salt, unknown.iterations = x.keys.salt(x.peer.User), Iterations
-	return &unknown, false
+	return x.keys.unknown(x.peer.User), false
 }
 
 // judged answers what judge has found.
@@ -298,7 +307,7 @@ func (x *Exchange) judged(dst []byte) ([]byte, Step, *Refusal) {
 	}
 	out, step, refused := x.admit(dst)
 	if refused == nil && x.sasl != nil {
-		final := base64.StdEncoding.AppendEncode([]byte("v="), x.signature[:])
+		final := base64.StdEncoding.AppendEncode([]byte("v="), x.sasl.signature[:])
 		out = appendAuthentication(out, authSASLFinal, final)
 	}
 	return out, step, refused
@@ -345,13 +354,9 @@ func (x *Exchange) comparable(fresh Secret) bool {
 	case stateMD5:
 		return kind == PlainSecret || kind == MD5Secret
 	default:
-		salt, iterations := x.keys.salt(x.peer.User), Iterations
-		if v := fresh.verifier(); v != nil {
-			salt, iterations = v.salt, v.iterations
-		} else if kind != PlainSecret {
-			return false
-		}
-		return bytes.Equal(salt, x.sasl.salt) && iterations == x.sasl.iterations
+		salt, iterations := x.shown(fresh)
+		return (kind == PlainSecret || kind == SCRAMSecret) &&
+			bytes.Equal(salt, x.sasl.salt) && iterations == x.sasl.iterations
 	}
 }
 
@@ -360,10 +365,10 @@ func (x *Exchange) comparable(fresh Secret) bool {
 // has the same secret. Else nil, also where the verifier was our own, of a plain
 // password: no server has its salt.
 func (x *Exchange) Keys() *SCRAMKeys {
-	if x.state != stateDone {
+	if x.state != stateDone || x.sasl == nil {
 		return nil
 	}
-	return x.learnt
+	return x.sasl.learnt
 }
 
 // Password returns, after Done, the password that the client sent, else none.

@@ -81,7 +81,7 @@ func TestKeysOfAStoredSecret(t *testing.T) {
 		}
 		k := x.Keys()
 		want := derive("pencil", []byte(salt), 7)
-		if k.ServerKey != want.serverKey || string(k.Salt) != salt || k.Iterations != 7 {
+		if k.ServerKey != want.serverKey || k.Salt != salt || k.Iterations != 7 {
 			t.Error("other keys than the secret's")
 		}
 		v := verifier{storedKey: want.storedKey}

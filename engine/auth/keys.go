@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 )
 
 // maxDerived bounds the verifiers that are kept, of about 250 bytes each.
@@ -17,28 +18,33 @@ const maxDerived = 16384
 // for all goroutines; its mutex is held for a few instructions, never while
 // deriving.
 //
-// Invariants: key is random and never leaves the process. The salt shown for a user
+// Invariants: secrets are random and never leave the process. The salt shown for a user
 // without a stored verifier depends on key and name only, so it stays the same
 // whether the user exists or not, and whatever its password. derived is keyed by
 // an HMAC of name and password, so no password is kept here and a changed one finds
 // nothing.
 type Keys struct {
-	random io.Reader
-	key    key
-	// unknown stands for the verifier of a user that has none: no proof fits it.
-	unknown verifier
+	random  io.Reader
+	secrets *processSecrets
+	// common is the iteration count of the first stored verifier that was met, 0
+	// before: what a user without one is said to have.
+	common atomic.Int64
 
 	mu      sync.Mutex
 	derived recent[key, *verifier]
 }
 
+// processSecrets: mac is the key of all salts and identities; storedKey and
+// serverKey stand in for those of a user that has none, and no proof fits them.
+type processSecrets struct{ mac, storedKey, serverKey key }
+
 // NewKeys returns Keys that know nothing yet.
 func NewKeys() *Keys { return newKeys(rand.Reader) }
 
 func newKeys(random io.Reader) *Keys {
-	k := &Keys{random: random, derived: recent[key, *verifier]{size: maxDerived / 2}}
-	for _, p := range [][]byte{k.key[:], k.unknown.storedKey[:], k.unknown.serverKey[:]} {
-		k.fill(p)
+	k := &Keys{random: random, secrets: &processSecrets{}, derived: recent[key, *verifier]{size: maxDerived / 2}}
+	for _, secret := range []*key{&k.secrets.mac, &k.secrets.storedKey, &k.secrets.serverKey} {
+		k.fill(secret[:])
 	}
 	return k
 }
@@ -57,14 +63,26 @@ func (k *Keys) nonce() string {
 	return base64.StdEncoding.EncodeToString(p[:])
 }
 
+// met notes the iteration count of a stored verifier.
+func (k *Keys) met(v *verifier) { k.common.CompareAndSwap(0, int64(v.iterations)) }
+
+// unknown returns what looks like the verifier of a user that has none.
+func (k *Keys) unknown(user string) *verifier {
+	iterations := int(k.common.Load())
+	if iterations == 0 {
+		iterations = Iterations
+	}
+	return &verifier{salt: k.salt(user), iterations: iterations, storedKey: k.secrets.storedKey, serverKey: k.secrets.serverKey}
+}
+
 // salt is what a user without a stored verifier is shown.
 func (k *Keys) salt(user string) []byte {
-	sum := mac(k.key[:], "salt\x00"+user)
+	sum := mac(k.secrets.mac[:], "salt\x00"+user)
 	return sum[:saltLen:saltLen]
 }
 
 func (k *Keys) id(user, password string) key {
-	return mac(k.key[:], "password\x00"+user+"\x00"+password)
+	return mac(k.secrets.mac[:], "password\x00"+user+"\x00"+password)
 }
 
 // known returns the verifier of a user's plain password, nil while it has not been
@@ -97,7 +115,7 @@ func (k *Keys) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("auth.Keys(" 
 // log in to any server whose secret has the same salt and iterations.
 type SCRAMKeys struct {
 	ClientKey, ServerKey [32]byte
-	Salt                 []byte
+	Salt                 string // the bytes themselves, not their base64
 	Iterations           int
 }
 

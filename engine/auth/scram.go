@@ -37,6 +37,9 @@ type conversation struct {
 	messages   []byte
 	nonce      []byte // both parts
 	proof      key
+
+	signature key        // ours, once the proof was checked
+	learnt    *SCRAMKeys // of a proof that holds against a stored verifier
 }
 
 // begin reads a SASLInitialResponse. bindable: we have offered the mechanism with

@@ -40,13 +40,13 @@ const (
 // proves a user who has it. It is a small value, never changed, safe for all
 // goroutines.
 //
-// No print, log or encoder shows it; what it holds is behind a pointer so that
-// even a print of a struct around it, which asks no method, shows an address.
+// No print, log or encoder shows it. What it holds is behind two pointers, because
+// a print of a struct around it asks no method of it, and may follow one.
 type Secret struct{ p *secret }
 
 type secret struct {
 	kind     Kind
-	text     string // of kinds plain and md5
+	text     *string // of kinds plain and md5
 	verifier *verifier
 }
 
@@ -55,7 +55,7 @@ func Plain(password string) Secret {
 	if password == "" {
 		return Secret{}
 	}
-	return Secret{&secret{kind: PlainSecret, text: password}}
+	return Secret{&secret{kind: PlainSecret, text: &password}}
 }
 
 // ParseSecret reads a secret as PostgreSQL's pg_authid and PgBouncer's user list
@@ -78,7 +78,7 @@ func ParseSecret(text string) (Secret, error) {
 		}
 		return Secret{&secret{kind: SCRAMSecret, verifier: v}}, nil
 	case isMD5(text):
-		return Secret{&secret{kind: MD5Secret, text: text}}, nil
+		return Secret{&secret{kind: MD5Secret, text: &text}}, nil
 	}
 	return Plain(text), nil
 }
@@ -138,10 +138,10 @@ func (s Secret) Kind() Kind {
 // its prefix), for a login to PostgreSQL; "" of other kinds. The caller must not
 // print or log it.
 func (s Secret) Reveal() string {
-	if s.p == nil {
+	if s.p == nil || s.p.text == nil {
 		return ""
 	}
-	return s.p.text
+	return *s.p.text
 }
 
 // verifier returns the stored verifier, nil for other kinds than SCRAM.
@@ -157,9 +157,9 @@ func (s Secret) verifier() *verifier {
 func (s Secret) hashed(user string) (text string, ok bool) {
 	switch s.Kind() {
 	case MD5Secret:
-		return s.p.text, true
+		return s.Reveal(), true
 	case PlainSecret:
-		return hashMD5(s.p.text + user), true
+		return hashMD5(s.Reveal() + user), true
 	case NoSecret, SCRAMSecret:
 	}
 	return "", false

@@ -7,10 +7,12 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"pgkinetic/configs"
+	"pgkinetic/engine/auth"
 	"pgkinetic/internal/pgtest"
 )
 
@@ -21,142 +23,51 @@ func writeFile(t *testing.T, s *pgtest.Server, name, text string) {
 		hex.EncodeToString([]byte(text)), name))
 }
 
-// randomText makes lines from words, among them many that do not belong where they
-// stand, with blanks, lists, quotes, comments and continuations at random.
-type randomText struct{ *rand.Rand }
-
-func (r randomText) one(of ...string) string { return of[r.IntN(len(of))] }
-
-// pick returns one of the words that belong here, now and then one that is odd
-// here, or any word.
-func (r randomText) pick(good, odd []string) string {
-	switch r.IntN(30) {
-	case 0:
-		return r.one("all", "host", "local", "10.0.0.0/8", "255.0.0.0", "trust", "", "x=y", "\"a b\"", "a\\", "::1", "é")
-	case 1, 2:
-		return r.one(odd...)
-	}
-	return r.one(good...)
-}
-
-func (r randomText) list(good, odd []string) string {
-	list := r.pick(good, odd)
-	for r.IntN(4) == 0 {
-		list += r.one(",", ", ", ",,", " ,", ",\t") + r.pick(good, odd)
-	}
-	return list
-}
-
-func (r randomText) line(fields ...string) string {
-	var line strings.Builder
-	line.WriteString(r.one("", "", "", " ", "\t", ","))
-	for _, f := range fields[:len(fields)-r.IntN(20)/19] {
-		line.WriteString(f + r.one(" ", " ", "\t", "  ", " ", " \t", " \\\n", "\\\n ", "\r "))
-	}
-	return line.String() + r.one("", "", "# comment", "#", " # \"open", " \\", "\r", "\\\r") + "\n"
-}
-
-var (
-	randomNames = []string{
-		"all", "\"all\"", "sameuser", "replication", "db1", "a", "B", "\"x,y\"", "\"a\"\"b\"", "a\"b c\"d", "@list", "\"@list\"", "@\"list\"", "\"\"", "@",
-	}
-	randomAddresses = []string{
-		"all", "samehost", "samenet", "10.1.2.3/8", "0.0.0.0/0", "127.0.0.1/32", "10.1.2.3/30", "1.2.3.4/0",
-		"::1/128", "fe80::1:2/10", "::/0", "::1:2/127", "10.1.2.3 255.255.0.0", "2001:db8::1 ffff:ffff::",
-	}
-	oddAddresses = []string{
-		"1.2.3.4/33", "1.2.3.4/", "1.2.3.4/x", "10.1.2.3 255.0.0.1", "10.1.2.3 ffff::", "10.1.2.3", "1.2.3.4,5.6.7.8", "name", ".suffix", "name/8",
-	}
-	oddOptions = []string{
-		"map=m", "clientcert=verify-ca", "clientcert=1", "clientname=DN", "clientname=x", "unknown=1", "word", "map=m,clientcert=verify-full",
-	}
-)
-
-func (r randomText) rule() string {
-	kind := r.pick([]string{"local", "host", "hostssl", "hostssl", "hostssl", "hostnossl", "hostgssenc", "hostnogssenc", "\"host\""}, []string{"hosts", "local,host"})
-	fields := []string{kind, r.list(randomNames, []string{"samerole"}), r.list(randomNames, []string{"+group"})}
-	if kind != "local" {
-		fields = append(fields, r.pick(randomAddresses, oddAddresses))
-	}
-	methods := []string{"trust", "reject", "md5", "password", "scram-sha-256", "\"scram-sha-256\""}
-	var options []string
-	if kind == "hostssl" {
-		methods = append(methods, "cert", "cert", "cert")
-		options = []string{"clientcert=verify-full", "clientname=CN", "clientname=DN", "\"clientname\"=CN", "clientcert=verify-full,clientname=DN"}
-	}
-	method := r.pick(methods, []string{"peer", "ident", "nonsense", "cert"})
-	switch {
-	case method == "cert":
-		options = append(options, "map=m", "map=\"a b\"", "\"map=m\"", "map=")
-	case kind == "hostssl":
-		options = append(options, "clientcert=verify-ca")
-	}
-	fields = append(fields, method)
-	for options != nil && r.IntN(3) == 0 {
-		fields = append(fields, r.pick(options, oddOptions))
-	}
-	return r.line(fields...)
-}
-
-func (r randomText) file(n int, line func() string) string {
-	var text strings.Builder
-	for range n {
-		text.WriteString(line())
-	}
-	return text.String()
-}
-
 // parsedRule is a rule in the words of pg_hba_file_rules.
 type parsedRule struct {
 	kind, databases, users, address, method, options string
 }
 
 // ours reads a file as LoadRules does, line by line: its rules, and the problems
-// of those that have some.
-func ours(t *testing.T, source Source, name string) (rules map[int]parsedRule, problems map[int]string) {
-	t.Helper()
+// of the lines that have some.
+func ours(source Source, name string) (rules map[int]parsedRule, problems map[int]string) {
 	r := &reader{files: source.Files}
 	rules, problems = map[int]parsedRule{}, map[int]string{}
-	records := r.file(name, 0, configs.Place{})
-	note := func(line int) {
-		for _, p := range r.problems {
-			if line == 0 {
-				line = p.Place.Line
-			}
-			problems[line] += p.Message + "; "
-		}
-		r.problems = nil
-	}
-	for _, p := range r.problems {
-		problems[p.Place.Line] += p.Message
-	}
-	r.problems = nil
-	for _, rec := range records {
+	for _, rec := range r.file(name, 0, configs.Place{}) {
+		before := len(r.problems)
 		p := lineParser{reader: r, record: rec, interfaces: source.Interfaces}
 		rule := p.rule()
-		if len(r.problems) > 0 {
-			note(rec.place.Line)
+		r.spent = false // of problems there are more than anybody wants to see
+		if len(r.problems) > before {
+			problems[rec.place.Line] = fmt.Sprint(r.problems[before:])
+			r.problems = r.problems[:before]
 			continue
 		}
-		parsed := parsedRule{kind: connectionNames[rule.connection], method: rule.line.Method.String()}
-		parsed.databases, parsed.users = wordsOf(rec.fields[1]), wordsOf(rec.fields[2])
-		if rule.connection != local {
-			switch w := rec.fields[3][0].text; {
-			case w == "all", w == "samehost", w == "samenet":
-				parsed.address = w
-			default:
-				parsed.address = rule.networks[0].String()
-			}
-		}
-		if rule.line.Map != "" {
-			parsed.options = "map=" + rule.line.Map
-		}
-		if c := rule.line.ClientCert; c != 0 {
-			parsed.options += "clientcert=" + []string{"", "verify-ca", "verify-full"}[c]
-		}
-		rules[rec.place.Line] = parsed
+		rules[rec.place.Line] = rule.parsed(rec)
+	}
+	for _, p := range r.problems { // those of lines that could not be taken apart
+		problems[p.Place.Line] += p.String()
 	}
 	return rules, problems
+}
+
+func (r *rule) parsed(rec record) parsedRule {
+	parsed := parsedRule{
+		kind: connectionNames[r.connection], databases: wordsOf(rec.fields[1]), users: wordsOf(rec.fields[2]), method: r.line.Method.String(),
+	}
+	if r.connection != local {
+		parsed.address = rec.fields[3][0].text
+		if len(r.networks) == 1 {
+			parsed.address = r.networks[0].String()
+		}
+	}
+	if r.line.Map != "" {
+		parsed.options = "map=" + r.line.Map
+	}
+	if r.line.ClientCert != auth.NoClientCert {
+		parsed.options += "clientcert=" + map[auth.ClientCert]string{auth.VerifyCA: "verify-ca", auth.VerifyFull: "verify-full"}[r.line.ClientCert]
+	}
+	return parsed
 }
 
 func wordsOf(f field) string {
@@ -168,8 +79,7 @@ func wordsOf(f field) string {
 }
 
 // theirs is a row of PostgreSQL's view, with a problem instead where it has one.
-func theirs(t *testing.T, row []string) (parsedRule, string) {
-	t.Helper()
+func theirs(row []string) (parsedRule, string) {
 	p := parsedRule{kind: row[1], databases: row[2], users: row[3], address: row[4], method: row[6], options: row[7]}
 	if addr, err := netip.ParseAddr(row[4]); err == nil {
 		mask := netip.MustParseAddr(row[5]).AsSlice()
@@ -206,27 +116,35 @@ func refusedHere(row []string, problem string) bool {
 	return strings.Contains(problem, "quotes are not closed")
 }
 
-// TestRulesAsPostgreSQL: random files mean the same to PostgreSQL, as its view
-// pg_hba_file_rules tells, or are refused by both, line by line.
-func TestRulesAsPostgreSQL(t *testing.T) {
+// TestAsPostgreSQL compares with one server.
+func TestAsPostgreSQL(t *testing.T) {
 	s := pgtest.Start(t)
-	file := s.Value(t, "SHOW hba_file")
-	const lists = "one, \"two words\" # and\n@more\n\n"
-	writeFile(t, s, filepath.Join(filepath.Dir(file), "list"), lists)
-	writeFile(t, s, filepath.Join(filepath.Dir(file), "more"), "three\nfour")
+	directory := filepath.Dir(s.Value(t, "SHOW hba_file"))
+	files := map[string]string{"list": "one, \"two words\" # and\n@more\n\n", "more": "three\nfour", "one": "\n# a\na\n"}
+	for name, text := range files {
+		writeFile(t, s, filepath.Join(directory, name), text)
+	}
+	t.Run("rules", func(t *testing.T) { rulesAsPostgreSQL(t, s, files) })
+	t.Run("maps", func(t *testing.T) { mapsAsPostgreSQL(t, s, files) })
+	t.Run("expressions", func(t *testing.T) { expressionsAsPostgreSQL(t, s) })
+}
+
+// rulesAsPostgreSQL: random files mean the same to PostgreSQL, as its view
+// pg_hba_file_rules tells, or are refused by both, line by line.
+func rulesAsPostgreSQL(t *testing.T, s *pgtest.Server, files map[string]string) {
 	agreed, refused, both := 0, 0, 0
-	for seed := range uint64(20) {
+	for seed := uint64(0); seed < 20 && !t.Failed(); seed++ {
 		r := randomText{rand.New(rand.NewPCG(seed, 6))}
-		text := r.file(300, r.rule)
-		writeFile(t, s, file, text)
-		rules, problems := ours(t, memory(map[string]string{"pg_hba.conf": text, "list": lists, "more": "three\nfour"}), "pg_hba.conf")
+		files["rules"] = r.file(300, r.rule)
+		writeFile(t, s, s.Value(t, "SHOW hba_file"), files["rules"])
+		rules, problems := ours(memory(files), "rules")
 		for _, row := range s.Exec(t, `SELECT line_number, type, array_to_string(database, E'\x1f'), array_to_string(user_name, E'\x1f'),
 			address, netmask, auth_method, array_to_string(array_remove(options, 'map='), ''), error FROM pg_hba_file_rules`) {
-			var line int
-			if _, err := fmt.Sscan(row[0], &line); err != nil {
+			line, err := strconv.Atoi(row[0])
+			if err != nil {
 				t.Fatal(err)
 			}
-			theirRule, theirError := theirs(t, row)
+			theirRule, theirError := theirs(row)
 			ourRule, accepted := rules[line]
 			switch {
 			case theirError != "" && accepted:
@@ -247,20 +165,97 @@ func TestRulesAsPostgreSQL(t *testing.T) {
 		for line, rule := range rules {
 			t.Errorf("seed %d line %d: PostgreSQL reads nothing, we %+v", seed, line, rule)
 		}
-		if t.Failed() {
-			t.Logf("the file:\n%s", numbered(text))
-			break
-		}
+		logFailed(t, files["rules"])
 	}
 	if t.Logf("%d lines read alike, %d wrong to both, %d refused here only", agreed, both, refused); agreed < 1500 || both < 500 || refused < 100 {
 		t.Error("the files say too little")
 	}
 }
 
-func numbered(text string) string {
-	lines := strings.Split(text, "\n")
-	for i := range lines {
-		lines[i] = fmt.Sprintf("%d\t%q", i+1, lines[i])
+// mapsAsPostgreSQL: the same of user name maps and pg_ident_file_mappings, which
+// PostgreSQL has from version 15 on.
+func mapsAsPostgreSQL(t *testing.T, s *pgtest.Server, files map[string]string) {
+	agreed, refused, both := 0, 0, 0
+	for seed := uint64(0); seed < 5 && !t.Failed(); seed++ {
+		r := randomText{rand.New(rand.NewPCG(seed, 7))}
+		files["maps"] = r.file(200, r.mapping)
+		writeFile(t, s, s.Value(t, "SHOW ident_file"), files["maps"])
+		read := &reader{files: memory(files).Files}
+		records := map[int]record{}
+		for _, rec := range read.file("maps", 0, configs.Place{}) {
+			records[rec.place.Line] = rec
+		}
+		for _, row := range s.Exec(t, "SELECT line_number, map_name, sys_name, pg_username, error FROM pg_ident_file_mappings") {
+			line, err := strconv.Atoi(row[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			rec, whole := records[line]
+			delete(records, line)
+			p := lineParser{reader: &reader{}, record: rec}
+			if whole {
+				p.mapping()
+			}
+			switch accepted := whole && len(p.problems) == 0; {
+			case row[4] != "" && accepted:
+				t.Errorf("seed %d line %d: PostgreSQL says %q, we read %v", seed, line, row[4], rec.fields)
+			case row[4] != "":
+				both++
+			case !accepted && whole && !strings.HasPrefix(row[3], "/") && !slices.ContainsFunc([]string{"more than three fields", "means the members", "refers to a group"}, func(reason string) bool {
+				return strings.Contains(p.problems[0].Message, reason)
+			}):
+				t.Errorf("seed %d line %d: PostgreSQL reads %q, we say %v", seed, line, row[1:4], p.problems)
+			case !accepted: // or its quotes are not closed; version 15 takes a user as an expression for a name
+				refused++
+			case row[1] != rec.fields[0][0].text || row[2] != rec.fields[1][0].text || row[3] != rec.fields[2][0].text:
+				t.Errorf("seed %d line %d: PostgreSQL reads %q, we %v", seed, line, row[1:4], rec.fields)
+			default:
+				agreed++
+			}
+		}
+		for line, rec := range records {
+			t.Errorf("seed %d line %d: PostgreSQL reads nothing, we %v", seed, line, rec.fields)
+		}
+		logFailed(t, files["maps"])
 	}
-	return strings.Join(lines, "\n")
+	if t.Logf("%d lines read alike, %d wrong to both, %d refused here only", agreed, both, refused); agreed < 200 || both < 50 {
+		t.Error("the files say too little")
+	}
+}
+
+// expressionsAsPostgreSQL: what compile takes finds the same.
+func expressionsAsPostgreSQL(t *testing.T, s *pgtest.Server) {
+	r := randomText{rand.New(rand.NewPCG(1, 8))}
+	var pairs [][2]string
+	var values []string
+	for range 3000 {
+		pair := [2]string{r.one("", "", "(?i)") + r.one("", "^") + r.expression(2) + r.one("", "$"), ""}
+		for range r.IntN(8) {
+			pair[1] += r.one("a", "b", "1", ".", "A", "\n", "é", " ", "ab", "a")
+		}
+		pairs = append(pairs, pair)
+		values = append(values, fmt.Sprintf("('%s', '%s')", pair[0], pair[1]))
+	}
+	matches := 0
+	for i, row := range s.Exec(t, "SELECT s ~ p FROM (VALUES "+strings.Join(values, ",")+") v (p, s)") {
+		p, err := compile(pairs[i][0])
+		if err != nil || p.MatchString(pairs[i][1]) != (row[0] == "t") {
+			t.Errorf("%q in %q: PostgreSQL says %s; we %v, %v", pairs[i][0], pairs[i][1], row[0], p, err)
+		}
+		if row[0] == "t" {
+			matches++
+		}
+	}
+	if matches < 500 || matches > 2500 {
+		t.Errorf("%d of 3000 match", matches)
+	}
+}
+
+func logFailed(t *testing.T, text string) {
+	if !t.Failed() {
+		return
+	}
+	for i, line := range strings.Split(text, "\n") {
+		t.Logf("%d\t%q", i+1, line)
+	}
 }

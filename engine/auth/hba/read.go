@@ -136,7 +136,7 @@ func (r *reader) records(name, text string, depth int) []record {
 	for number := 1; text != "" && !r.spent; number += len(l.starts) {
 		l, text = cutLine(name, text, number)
 		if number > maxFileLines {
-			r.exhaust(l.place(0), "the file has more than %d lines", maxFileLines)
+			r.exhaust(l.start(), "the file has more than %d lines", maxFileLines)
 			break
 		}
 		if at := strings.IndexByte(l.text, 0); at >= 0 {
@@ -156,7 +156,7 @@ func (r *reader) records(name, text string, depth int) []record {
 
 func (r *reader) record(l logical, depth int) record {
 	s := scanner{logical: l}
-	rec := record{place: l.place(0), end: l.place(len(l.text))}
+	rec := record{place: l.start(), end: l.place(len(l.text))}
 	before := len(r.problems)
 	for {
 		f, ok := r.field(&s, depth)

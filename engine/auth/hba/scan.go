@@ -51,6 +51,12 @@ func cutLine(file, text string, number int) (l logical, rest string) {
 	return l, rest
 }
 
+// start is where the line begins, also where its first line in the file is but a
+// backslash: PostgreSQL counts so.
+func (l *logical) start() configs.Place {
+	return configs.Place{Source: configs.SourceFile, Name: l.file, Line: l.line, Col: 1}
+}
+
 // place is where the byte at an offset of the line stands in its file.
 func (l *logical) place(offset int) configs.Place {
 	i := sort.SearchInts(l.starts, offset+1) - 1

@@ -1,0 +1,35 @@
+//go:build !race
+
+package hba
+
+import (
+	"net/netip"
+	"testing"
+
+	"pgkinetic/configs"
+	"pgkinetic/engine/auth"
+)
+
+func TestMatchAlloc(t *testing.T) {
+	rules, problems := LoadRules(memory(map[string]string{"f": `
+host  /^tenant_[0-9]+$,one,two,@list  /a.*z  10.0.0.0/8  reject
+hostssl sameuser "/^[a-z]{2,30}$",all samenet cert map=m
+host all all all scram-sha-256
+`, "list": "three four five"}), "f", configs.Place{})
+	if rules == nil {
+		t.Fatal(problems)
+	}
+	peers := []auth.Peer{
+		{User: "abcz", Database: "tenant_17", Addr: netip.MustParseAddr("::ffff:10.1.2.3")},
+		{User: "somebody", Database: "somebody", Addr: netip.MustParseAddr("fd00::1%eth0"), TLS: true},
+		{User: "somebody", Database: "five", Addr: netip.MustParseAddr("10.1.2.3")},
+		{User: "somebody", Database: "five"},
+	}
+	if n := testing.AllocsPerRun(200, func() {
+		for i := range peers {
+			_, _ = rules.Match(&peers[i])
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

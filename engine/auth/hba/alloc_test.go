@@ -4,6 +4,7 @@ package hba
 
 import (
 	"net/netip"
+	"strings"
 	"testing"
 
 	"pgkinetic/configs"
@@ -31,5 +32,20 @@ host all all all scram-sha-256
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// BenchmarkMatch goes through 1 000 lines to the last one.
+func BenchmarkMatch(b *testing.B) {
+	text := strings.Repeat("host one,two /^tenant_[0-9]+$ 10.0.0.0/8 reject\n", 999) + "host all all all md5\n"
+	rules, problems := load(text)
+	if rules == nil {
+		b.Fatal(problems)
+	}
+	p := auth.Peer{User: "somebody", Database: "two", Addr: netip.MustParseAddr("10.1.2.3")}
+	for b.Loop() {
+		if d, _ := rules.Match(&p); d.Method != auth.MD5 {
+			b.Fatal(d)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package lookup
 import (
 	"context"
 	"errors"
+	"os"
 	"sync"
 	"time"
 
@@ -293,11 +294,11 @@ func (l *Lookup) finish(j *job, r Result, err error) {
 	}
 }
 
-// session is a worker's connection, and the settings by which it was opened.
+// session is a worker's connection, if it has one, and the settings by which it
+// was opened.
 type session struct {
 	asker
-	cfg  *Config
-	used bool
+	cfg *Config
 }
 
 func (s *session) drop() {
@@ -320,24 +321,35 @@ func (l *Lookup) run(s *session, j *job) (Result, error) {
 	}
 	ctx, cancel := context.WithTimeout(l.ctx, j.cfg.Timeout)
 	defer cancel()
-	for {
-		if err := l.connect(ctx, s, j.cfg); err != nil {
-			return Result{}, l.explain(ctx, j.cfg, err)
-		}
-		asked := time.Now()
-		r, whole, err := s.ask(ctx, j.user)
-		r.asked = asked
-		if whole {
-			s.used = true
-			return r, err
-		}
-		outdated := s.used // PostgreSQL may have ended it long ago
-		s.drop()
-		var e *Error
-		if !outdated || ctx.Err() != nil || errors.As(err, &e) {
-			return Result{}, l.explain(ctx, j.cfg, err)
-		}
+	idle := s.asker != nil
+	r, err := l.attempt(ctx, s, j)
+	if idle && broken(err) { // PostgreSQL may have ended the session long ago
+		r, err = l.attempt(ctx, s, j)
 	}
+	if err != nil {
+		return Result{}, l.explain(ctx, j.cfg, err)
+	}
+	return r, nil
+}
+
+// attempt asks once, on a new session if there is none.
+func (l *Lookup) attempt(ctx context.Context, s *session, j *job) (Result, error) {
+	if err := l.connect(ctx, s, j.cfg); err != nil {
+		return Result{}, err
+	}
+	asked := time.Now()
+	r, whole, err := s.ask(ctx, j.user)
+	if !whole {
+		s.drop()
+	}
+	r.asked = asked
+	return r, err
+}
+
+// broken says whether err is that of a connection which has ended.
+func broken(err error) bool {
+	var e *Error
+	return err != nil && !errors.As(err, &e) && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // down tells why PostgreSQL is not tried again yet, nil when it is.
@@ -379,16 +391,15 @@ func (l *Lookup) connect(ctx context.Context, s *session, cfg *Config) error {
 	return err
 }
 
-// explain tells an error that we have caused ourselves from PostgreSQL's.
+// explain makes an *Error of what ended an attempt.
 func (l *Lookup) explain(ctx context.Context, cfg *Config, err error) error {
+	var e *Error
 	switch {
 	case l.ctx.Err() != nil:
 		return errClosed
-	case ctx.Err() != nil:
+	case ctx.Err() != nil, errors.Is(err, os.ErrDeadlineExceeded): // a moment before the context's own
 		return fail(Unreachable, "no answer within %v", cfg.Timeout)
-	}
-	var e *Error
-	if errors.As(err, &e) {
+	case errors.As(err, &e):
 		return err
 	}
 	return &Error{Kind: Unreachable, Err: err}

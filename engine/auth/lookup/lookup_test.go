@@ -549,4 +549,3 @@ func TestAnswers(t *testing.T) {
 		}
 	}
 }
-

@@ -19,7 +19,7 @@ import (
 // maxFile is the largest settings file that is read.
 const maxFile = 4 << 20
 
-// Default returns the settings without file, environment and flags.
+// Default returns the settings without file, environment and flags. Nobody could log in by them: see Incomplete.
 func Default() *Config {
 	c, _, problems := Load("", nil, nil)
 	if len(problems) > 0 {

@@ -4,7 +4,7 @@ package configs
 
 var authOptions = []Option{
 	{
-		Section: sectionAuth, Key: "method", Kind: KindEnum, Default: string(AuthTrust), Scope: ScopeProcess,
+		Section: sectionAuth, Key: "method", Kind: KindEnum, Default: string(AuthSCRAM), Scope: ScopeProcess,
 		Enum: []string{
 			string(AuthSCRAM), string(AuthMD5), string(AuthPassword), string(AuthCert), string(AuthHBA), string(AuthTrust), string(AuthReject),
 		},

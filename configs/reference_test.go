@@ -60,6 +60,11 @@ var entryExamples = map[string]string{
 	"routes[].split_by":               `["client_addr"]`,
 }
 
+// sampleValues are settings that are not at their default in the sample, which is to work as it is.
+var sampleValues = map[string]struct{ value, why string }{
+	"auth.method": {string(AuthTrust), "The default is `scram-sha-256`, which needs `users_file` or `auth_query`. This file has neither, so that it can be tried as it is: whoever reaches a `listen` address comes in."},
+}
+
 // examples are the lists that have no entry in the sample, each with the line above its example, and the overrides in it.
 var examples = map[string]struct{ intro, overrides string }{
 	sectionUsers: {"An entry:", ""},
@@ -77,7 +82,7 @@ var aside = map[string]bool{
 
 func renderSample() string {
 	var b strings.Builder
-	b.WriteString(`# pg-kinetic, every setting at its default. What is commented out has no default; the values there are examples.
+	b.WriteString(`# pg-kinetic, every setting at its default, auth.method excepted. What is commented out has no default; the values there are examples.
 # Meaning, bounds, variables and flags: docs/configuration.md. Check a file with: pg-kinetic check --config FILE
 # Written from the option table by "go generate ./configs".
 `)
@@ -86,8 +91,13 @@ func renderSample() string {
 		if !isList(section) {
 			fmt.Fprintf(&b, "%s:\n", section)
 			for _, o := range table.rows[section] {
+				value := defaultText(o)
 				comment(&b, "  ", o.Doc+".")
-				fmt.Fprintf(&b, "  %s: %s\n", o.Key, defaultText(o))
+				if other, ok := sampleValues[o.Path()]; ok {
+					value = other.value
+					comment(&b, "  ", other.why)
+				}
+				fmt.Fprintf(&b, "  %s: %s\n", o.Key, value)
 			}
 			continue
 		}

@@ -65,7 +65,7 @@ tls:
 
 func TestSecurityDefaults(t *testing.T) {
 	c := Default()
-	if want := (Auth{Method: AuthTrust, QueryCacheMs: 60000}); c.Auth != want {
+	if want := (Auth{Method: AuthSCRAM, QueryCacheMs: 60000}); c.Auth != want {
 		t.Errorf("auth %+v", c.Auth)
 	}
 	if want := (TLS{ClientMode: TLSDisable, ServerMode: TLSDisable, MinVersion: TLS12}); c.TLS != want {
@@ -142,6 +142,7 @@ func TestIncomplete(t *testing.T) {
 		expectProblems(t, Incomplete(c, o), want)
 	}
 	f("auth: {method: scram-sha-256}", "i.yaml:1:16: auth.method is scram-sha-256, but nothing says where the users' secrets are: set auth.users_file, or")
+	f("", "default: auth.method is scram-sha-256, but nothing says")
 	f("auth: {method: md5}\ndatabases: [{name: a}, {name: b}]", "i.yaml:1:16: auth.method is md5, but nothing says")
 	f("auth: {method: password}\ndatabases: [{name: a, auth_query: select $1, auth_user: u}, {name: b}]", "i.yaml:2:61: databases[1] has no auth_query and auth.users_file is not set: nobody")
 	f("auth: {method: password}\ndatabases: [{name: a, auth_query: select $1, auth_user: u}]")

@@ -21,7 +21,7 @@ import (
 func settingsOf(t testing.TB, text string, flags ...string) (*configs.Config, *configs.Origins) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "k.yaml")
-	must(t, os.WriteFile(file, []byte(text), 0o600))
+	must(t, os.WriteFile(file, []byte(trusting(text)), 0o600))
 	cfg, origins, problems := configs.Load(file, nil, append([]string{"--server.listen=127.0.0.1:0"}, flags...))
 	for _, p := range problems {
 		t.Fatal(p)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,11 +20,19 @@ import (
 // patience bounds what a test waits for; it is long because the machine may be busy.
 const patience = 20 * time.Second
 
+// trusting is settings text by which everybody may log in, where it says nothing else.
+func trusting(text string) string {
+	if strings.Contains(text, "auth:") {
+		return text
+	}
+	return strings.TrimSuffix(text, "\n") + "\nauth: {method: trust}\n"
+}
+
 // startYAML runs an engine with the settings text. Its clients' address is a free port of 127.0.0.1.
 func startYAML(t testing.TB, text string, settings ...string) (*engine.Engine, string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "k.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(trusting(text)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	settings = append([]string{"--server.listen=127.0.0.1:0"}, settings...)

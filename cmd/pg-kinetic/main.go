@@ -37,6 +37,9 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 		return exitOK
 	}
 	cfg, origins, problems := configs.Load(inv.config, environ, inv.settings)
+	if len(problems) == 0 && inv.command != commandConfig {
+		problems = configs.Incomplete(cfg, origins)
+	}
 	if len(problems) > 0 {
 		for _, p := range problems {
 			writeLine(stderr, p.String())

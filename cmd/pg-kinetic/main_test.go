@@ -23,6 +23,9 @@ func settings(t *testing.T, text string) string {
 	return path
 }
 
+// trust lets clients in whose secrets nobody knows, which settings without any would not.
+const trust = "--auth.method=trust"
+
 // expectRun runs a command line and looks for texts in its two outputs, which hold nothing when the text is empty.
 func expectRun(t *testing.T, args, environ []string, code int, stdout, stderr string) {
 	t.Helper()
@@ -42,15 +45,17 @@ func TestCheck(t *testing.T) {
 		t.Helper()
 		expectRun(t, append([]string{"check", "--config", settings(t, text)}, flags...), environ, code, stdout, stderr)
 	}
-	f("", nil, nil, exitOK, "pg-kinetic.yaml: valid\n", "")
+	f("auth: {method: trust}\n", nil, nil, exitOK, "pg-kinetic.yaml: valid\n", "")
+	f("", nil, nil, exitFailure, "", "default: auth.method is scram-sha-256, but nothing says where the users' secrets are: set auth.users_file, or")
 	f("server:\n  max_cilents: 5\n", nil, nil, exitFailure, "", `pg-kinetic.yaml:2:3: unknown key "max_cilents" in server; nearest known key: "max_clients"`)
 	f("server:\n  loops: 99\n  backlog: 0\n", nil, nil, exitFailure, "", "pg-kinetic.yaml:3:12: server.backlog")
 	f("server:\n  loops: 99\n  backlog: 0\n", nil, nil, exitFailure, "", "pg-kinetic.yaml:2:10: server.loops")
 	f("", []string{"PG_KINETIC_NOPE=1"}, nil, exitFailure, "", "environment PG_KINETIC_NOPE: no such setting")
 	f("", nil, []string{"--server.lops=1"}, exitFailure, "", "--server.lops: no such flag; nearest known: --server.loops")
-	f("capacity:\n  max_route_in_flight: 30\n", nil, nil, exitOK, "pg-kinetic.yaml: valid, 1 warning(s)\n",
+	f("capacity:\n  max_route_in_flight: 30\nauth: {method: trust}\n", nil, nil, exitOK, "pg-kinetic.yaml: valid, 1 warning(s)\n",
 		"pg-kinetic.yaml:2:24: warning: max_route_in_flight 30 is above pool_max_size 20")
-	expectRun(t, []string{"check"}, nil, exitOK, "settings: valid\n", "")
+	expectRun(t, []string{"check", trust}, nil, exitOK, "settings: valid\n", "")
+	expectRun(t, nil, nil, exitFailure, "", "auth.method trust lets everybody in without a password")
 	expectRun(t, []string{"check", "--config=/nonexistent.yaml"}, nil, exitFailure, "", "/nonexistent.yaml: cannot be read: no such file or directory")
 }
 
@@ -63,9 +68,9 @@ func TestCheckTellsWhenDescriptorsAreTooFew(t *testing.T) {
 		}
 		return
 	}
-	expectRun(t, []string{"check", "--server.max-clients=1000000", "--server.max-unauthenticated=100000"}, nil, exitOK,
+	expectRun(t, []string{"check", trust, "--server.max-clients=1000000", "--server.max-unauthenticated=100000"}, nil, exitOK,
 		"settings: valid, 1 warning(s)\n", "--server.max-clients: warning: 1100218 file descriptors are needed")
-	expectRun(t, []string{"--server.max-clients=1000000", "--server.max-unauthenticated=100000"}, nil, exitFailure,
+	expectRun(t, []string{trust, "--server.max-clients=1000000", "--server.max-unauthenticated=100000"}, nil, exitFailure,
 		"", "1100218 file descriptors are needed")
 }
 

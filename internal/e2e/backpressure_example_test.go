@@ -66,7 +66,7 @@ func TestBackpressureExample(t *testing.T) {
 				Binary: withFile(t, binary, file), Port: port,
 				Flags: []string{
 					fmt.Sprintf("--server.listen=127.0.0.1:%d", port), "--server.unix-socket-dir=" + s.SocketDir(),
-					fmt.Sprintf("--server.loops=%d", test.loops),
+					fmt.Sprintf("--server.loops=%d", test.loops), "--auth.method=trust",
 				},
 				Env: []string{fmt.Sprintf(`PG_KINETIC_DATABASES=[{"name": "*", "hosts": [%q]}]`, s.Addr())},
 			})

@@ -19,7 +19,7 @@ import (
 // address.
 func startInside(t *testing.T, flags ...string) (*engine.Engine, string) {
 	t.Helper()
-	file := write(t, "k.yaml", fmt.Sprintf("databases: [{name: \"*\", hosts: [%q]}]\n", pgtest.Shared(t).Addr()))
+	file := write(t, "k.yaml", fmt.Sprintf("databases: [{name: \"*\", hosts: [%q]}]\nauth: {method: trust}\n", pgtest.Shared(t).Addr()))
 	cfg, _, problems := configs.Load(file, nil, append([]string{"--server.listen=127.0.0.1:0"}, flags...))
 	for _, p := range problems {
 		t.Fatal(p.String())

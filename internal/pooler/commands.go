@@ -29,6 +29,8 @@ func (p *Pooler) kineticCommand(o Options, base string) (*exec.Cmd, error) {
 databases:
   - name: "*"
     hosts: ["%s"]
+auth:
+  method: trust
 capacity:
   pool_max_size: %d
 drain:

@@ -148,7 +148,7 @@ func (x *Exchange) Receive(typ byte, body, dst []byte) (out []byte, step Step, r
 func (x *Exchange) settle(out []byte, step Step, refused *Refusal) ([]byte, Step, *Refusal) {
 	switch {
 	case refused != nil:
-		if x.state != stateWrong {
+		if x.state != stateWrong || !refused.Wrong {
 			x.state = stateFailed
 		}
 		x.refused = refused
@@ -234,19 +234,37 @@ func (x *Exchange) shown(secret Secret) (salt []byte, iterations int) {
 // needed for it.
 func (x *Exchange) prove(dst []byte) ([]byte, Step, *Refusal) {
 	x.state = stateJudging
-	derives := x.asked == statePassword || x.asked == stateSASLFirst &&
-		x.secret.Kind() == PlainSecret && x.keys.known(x.peer.User, x.secret.Reveal()) == nil
-	if derives {
+	v := x.verifier()
+	if x.asked == statePassword || x.asked == stateSASLFirst && v == nil {
 		return dst, Compute, nil
 	}
-	x.judge()
+	x.judge(v)
 	return x.judged(dst)
 }
 
 // Compute judges the proof: milliseconds of CPU, seconds at the bound of a stored
 // secret's iterations. It may run on any goroutine, after a call returned Step
 // Compute and before Computed is called.
-func (x *Exchange) Compute() { x.judge() }
+func (x *Exchange) Compute() {
+	v := x.verifier() // another login of the user may have derived it meanwhile
+	if v == nil {
+		v = x.keys.derive(x.peer.User, x.secret.Reveal())
+	}
+	x.judge(v)
+}
+
+// verifier is what a password or a SCRAM proof is checked with; nil for a plain
+// password of which it is still to be derived.
+func (x *Exchange) verifier() *verifier {
+	switch x.secret.Kind() {
+	case SCRAMSecret:
+		return x.secret.verifier()
+	case PlainSecret:
+		return x.keys.known(x.peer.User, x.secret.Reveal())
+	case NoSecret, MD5Secret:
+	}
+	return x.keys.unknown(x.peer.User)
+}
 
 // Computed appends the answer to what Compute has found to dst. Results as Receive.
 func (x *Exchange) Computed(dst []byte) (out []byte, step Step, refused *Refusal) {
@@ -256,15 +274,16 @@ func (x *Exchange) Computed(dst []byte) (out []byte, step Step, refused *Refusal
 	return x.settle(x.judged(dst))
 }
 
-// judge finds out whether the proof holds. The work is the same where the user has
-// no secret, or one of a kind that cannot be compared.
-func (x *Exchange) judge() {
-	user := x.peer.User
+// judge finds out whether the proof holds, with v where the method asked for is not
+// md5. The work is the same where the user has no secret, or one of a kind that
+// cannot be compared.
+func (x *Exchange) judge(v *verifier) {
+	user, kind := x.peer.User, x.secret.Kind()
+	genuine := kind == PlainSecret || kind == SCRAMSecret // else v is of nobody
 	switch x.asked {
 	case statePassword:
-		v, usable := x.verifier()
-		x.holds = v.holds(x.received.Reveal()) && usable
-		if x.secret.Kind() == MD5Secret {
+		x.holds = v.holds(x.received.Reveal()) && genuine
+		if kind == MD5Secret {
 			x.holds = equal(hashMD5(x.received.Reveal()+user), x.secret.Reveal())
 		}
 	case stateMD5:
@@ -275,28 +294,14 @@ func (x *Exchange) judge() {
 		proof := hashMD5(hashed[len(md5Prefix):] + string(x.salt[:]))
 		x.holds = equal(x.received.Reveal(), proof) && usable
 	default:
-		v, usable := x.verifier()
 		c := x.sasl
 		clientKey, signature, ok := v.prove(string(c.messages), c.proof)
-		x.holds = ok && usable
+		x.holds = ok && genuine
 		c.signature = signature
-		if x.holds && x.secret.Kind() == SCRAMSecret {
+		if x.holds && kind == SCRAMSecret {
 			c.learnt = &SCRAMKeys{ClientKey: clientKey, ServerKey: v.serverKey, Salt: string(v.salt), Iterations: v.iterations}
 		}
 	}
-}
-
-// verifier is what a password or a SCRAM proof is checked with; it is not usable
-// where nothing may fit it.
-func (x *Exchange) verifier() (v *verifier, usable bool) {
-	switch x.secret.Kind() {
-	case SCRAMSecret:
-		return x.secret.verifier(), true
-	case PlainSecret:
-		return x.keys.verifier(x.peer.User, x.secret.Reveal()), true
-	case NoSecret, MD5Secret:
-	}
-	return x.keys.unknown(x.peer.User), false
 }
 
 // judged answers what judge has found.

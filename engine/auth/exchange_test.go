@@ -43,7 +43,7 @@ func TestEveryMethodAndSecret(t *testing.T) {
 	f(SCRAM, "none", sasl+wrong, sasl+wrong)
 	f(SCRAM, "md5", sasl+wrong, sasl+wrong)
 	f(SCRAM, "scram", sasl+"12:46 ok", sasl+wrong)
-	keys.verifier("alice", "pencil") // has logged in before
+	keys.derive("alice", "pencil") // has logged in before
 	f(SCRAM, "plain", sasl+"12:46 ok", sasl+wrong)
 }
 
@@ -142,7 +142,7 @@ func TestChannelBinding(t *testing.T) {
 // same steps; only the salt is the user's own, and it stays.
 func TestUnknownUserLooksLikeAWrongPassword(t *testing.T) {
 	keys := NewKeys()
-	keys.verifier("alice", "pencil") // has logged in before
+	keys.derive("alice", "pencil") // has logged in before
 	for _, m := range []Method{Password, MD5, SCRAM} {
 		for _, tls := range []bool{false, true} {
 			for _, legacy := range []bool{false, true} {
@@ -356,4 +356,11 @@ func TestRetry(t *testing.T) {
 	f(SCRAM, Secret{}, now["plain"], true)
 	f(SCRAM, old["scram"], now["plain"], false)
 	f(SCRAM, old["plain"], now["md5"], false)
+
+	x := NewExchange(Decision{Method: MD5}, testPeer(false), old["md5"], keys)
+	run(t, x, &client{user: "alice", password: "new"})
+	x.Receive('p', []byte("p\x00"), nil)
+	if _, step, _ := x.Retry(now["md5"], nil); step == Done {
+		t.Error("gets in after a second message")
+	}
 }

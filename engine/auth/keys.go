@@ -95,11 +95,9 @@ func (k *Keys) known(user, password string) *verifier {
 	return v
 }
 
-// verifier is known, and derives what is not: milliseconds, on a helper only.
-func (k *Keys) verifier(user, password string) *verifier {
-	if v := k.known(user, password); v != nil {
-		return v
-	}
+// derive makes the verifier of a user's plain password known: milliseconds, on a
+// helper only.
+func (k *Keys) derive(user, password string) *verifier {
 	v := derive(password, k.salt(user), Iterations)
 	id := k.id(user, password)
 	k.mu.Lock()

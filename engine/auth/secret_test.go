@@ -113,7 +113,7 @@ func TestNothingPrintsASecret(t *testing.T) {
 	showAlsoWithin("Users", users)
 	showAlsoWithin("Users", *users)
 	keys := NewKeys()
-	keys.verifier("alice", password)
+	keys.derive("alice", password)
 	showAlsoWithin("Keys", keys)
 	for kind, secret := range secretsOf(t, "alice", password) {
 		showAlsoWithin("Secret", secret)

@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"pgkinetic/configs"
 )
@@ -37,29 +36,6 @@ func New(settings configs.TLS) (*Set, error) {
 		return nil, err
 	}
 	return s, nil
-}
-
-// Store holds the generation that new handshakes use. All goroutines may use it.
-type Store struct{ current atomic.Pointer[Set] }
-
-// NewStore is a Store with a first generation; the error is New's.
-func NewStore(settings configs.TLS) (*Store, error) {
-	s := &Store{}
-	return s, s.Reload(settings)
-}
-
-// Current returns the generation to use for a handshake that begins now.
-func (s *Store) Current() *Set { return s.current.Load() }
-
-// Reload reads the files again, or those of changed settings, and makes that the current generation. With an error, which is
-// New's, the one before stays.
-func (s *Store) Reload(settings configs.TLS) error {
-	next, err := New(settings)
-	if err != nil {
-		return err
-	}
-	s.current.Store(next)
-	return nil
 }
 
 // named begins an error about a file: the setting, the file's name.

@@ -36,14 +36,14 @@ func shows(t *testing.T, set *Set) string {
 	return name
 }
 
-// Files that are replaced hold for the next handshakes; a bad one changes nothing and is named.
-func TestReload(t *testing.T) {
+// Files that are replaced make another set, and leave the one before as it was; a bad one is named.
+func TestReplacedFiles(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
 	authority := testcert.Authority("authority")
 	first, second := authority.Issue(testcert.Request{CommonName: "first"}), authority.Issue(testcert.Request{CommonName: "second"})
 	settings := configs.TLS{
-		ClientMode: configs.TLSVerifyCA, ClientCertFile: in("crt"), ClientKeyFile: in("key"), ClientCAFile: in("ca"),
+		ClientMode: configs.TLSRequire, ClientCertFile: in("crt"), ClientKeyFile: in("key"), ClientCAFile: in("ca"),
 		ServerMode: configs.TLSVerifyFull, ServerCAFile: in("sca"), ServerCertFile: in("scrt"), ServerKeyFile: in("skey"),
 	}
 	good := map[string][]byte{
@@ -51,20 +51,13 @@ func TestReload(t *testing.T) {
 		in("sca"): authority.PEM(), in("scrt"): first.PEM(), in("skey"): first.KeyPEM(),
 	}
 	place(t, good)
-	store, err := NewStore(settings)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := store.Current()
+	before := mustNew(t, settings)
 	refused := func(setting, path string, text []byte, want string) {
 		t.Helper()
 		place(t, map[string][]byte{path: text})
-		err := store.Reload(settings)
+		_, err := New(settings)
 		if err == nil || !strings.HasPrefix(err.Error(), "tls."+setting+` "`+path+`": `) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", setting, err, want)
-		}
-		if store.Current() != before {
-			t.Errorf("%s: another generation although a file is bad", setting)
 		}
 		place(t, good)
 	}
@@ -89,18 +82,16 @@ func TestReload(t *testing.T) {
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
-		if err := store.Reload(settings); err == nil || !strings.Contains(err.Error(), "tls."+setting+` "`+path+`": it cannot be read: no such file or directory`) {
+		if _, err := New(settings); err == nil || !strings.Contains(err.Error(), "tls."+setting+` "`+path+`": it cannot be read: no such file or directory`) {
 			t.Errorf("%s: %v", setting, err)
 		}
 		place(t, good)
 	}
 	place(t, map[string][]byte{in("crt"): second.PEM(), in("key"): second.KeyPEM()})
-	settings.ClientMode = configs.TLSRequire
-	if err := store.Reload(settings); err != nil || store.Current() == before || store.Current().ClientMode() != configs.TLSRequire {
-		t.Errorf("%v", err)
-	}
-	if got := shows(t, store.Current()); got != "second" {
-		t.Errorf("the new generation shows %s", got)
+	for set, want := range map[*Set]string{mustNew(t, settings): "second", before: "first"} {
+		if got := shows(t, set); got != want {
+			t.Errorf("shown is %s, want %s", got, want)
+		}
 	}
 }
 
@@ -122,43 +113,6 @@ func TestErrorsHoldNoKey(t *testing.T) {
 		for _, line := range strings.Split(text, "\n") {
 			if !strings.HasPrefix(line, "-") && len(line) > 8 && strings.Contains(err.Error(), line[:8]) {
 				t.Errorf("told: %v", err)
-			}
-		}
-	}
-}
-
-// Reloads while clients shake hands: none fails.
-func TestReloadUnderHandshakes(t *testing.T) {
-	authority := testcert.Authority("authority")
-	certFile, keyFile := write(t, authority.Issue(testcert.Request{Names: []string{"db"}}))
-	caFile, _ := write(t, authority)
-	settings := configs.TLS{
-		ClientMode: configs.TLSRequire, ClientCertFile: certFile, ClientKeyFile: keyFile,
-		ServerMode: configs.TLSVerifyFull, ServerCAFile: caFile,
-	}
-	store, err := NewStore(settings)
-	if err != nil {
-		t.Fatal(err)
-	}
-	failed := make(chan error, 2)
-	for range cap(failed) {
-		go func() {
-			var err error
-			for n := 0; n < 50 && err == nil; n++ {
-				err = met(store.Current().Client(), store.Current().Server(tcp("db:5432"))) // both of its sides
-			}
-			failed <- err
-		}()
-	}
-	for ended := 0; ended < cap(failed); {
-		select {
-		case err := <-failed:
-			if ended++; err != nil {
-				t.Error(err)
-			}
-		default:
-			if err := store.Reload(settings); err != nil {
-				t.Fatal(err)
 			}
 		}
 	}

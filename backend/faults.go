@@ -126,8 +126,8 @@ func (e *RefusedError) Answer() protocol.ErrorFields {
 	return f
 }
 
-// ViolationError: what answered does not speak PostgreSQL's protocol, or could
-// not prove that it knows the password. The connection must be closed.
+// ViolationError: what answered does not speak PostgreSQL's protocol. The
+// connection must be closed.
 type ViolationError struct{ What string }
 
 func (e *ViolationError) Error() string { return "login to PostgreSQL: " + e.What }

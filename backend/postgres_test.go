@@ -1,6 +1,9 @@
 package backend
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -90,6 +93,56 @@ func TestLoginAgainstPostgreSQL(t *testing.T) {
 	f("full", "", "postgres", "53300", LoginFault)
 	f("postgres", "", "nowhere", "3D000", LoginFault)
 	f("postgres", "", "postgres", "42704", LoginFault, protocol.Param{Name: "nonsense", Value: "1"})
+}
+
+// PostgreSQL's own salts have 16 bytes; secrets that were made elsewhere have
+// others. Whoever knows the password gets in, and so does who has only the keys
+// that a client's login has shown; a hash serves where it is what PostgreSQL has.
+func TestSecretsAgainstPostgreSQL(t *testing.T) {
+	s := pgtest.Shared(t)
+	long := strings.Repeat("pässword ", 450)
+	s.Exec(t, "CREATE ROLE hashed LOGIN; SET password_encryption = md5; ALTER ROLE hashed PASSWORD 'secret'")
+	s.Exec(t, "CREATE ROLE long LOGIN PASSWORD '"+long+"'; CREATE ROLE salted LOGIN")
+	s.HBA(t, "host all long,salted all scram-sha-256", "host all hashed all md5")
+	defer s.HBA(t)
+	f := func(name, user, want string, c *Credentials) {
+		t.Helper()
+		for range 2 {
+			_, err := realLogin(t, s, LoginConfig{User: user, Database: "postgres", Credentials: c})
+			if got := fmt.Sprint(err); !strings.Contains(got, want) {
+				t.Errorf("%s: %s, want %s", name, got, want)
+			}
+		}
+	}
+	for _, size := range []int{1, 8, 16, 20, 64, 128} {
+		salt := strings.Repeat("s", size)
+		keys, err := deriveKeys("secret", salt, 10+size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		storedKey := sha256.Sum256(keys.ClientKey[:])
+		encode := base64.StdEncoding.EncodeToString
+		s.Exec(t, fmt.Sprintf("ALTER ROLE salted PASSWORD 'SCRAM-SHA-256$%d:%s$%s:%s'",
+			keys.Iterations, encode([]byte(salt)), encode(storedKey[:]), encode(keys.ServerKey[:])))
+		learnt := knowing("salted", Stored{SCRAM: true})
+		f(fmt.Sprintf("secret alone, salt of %d bytes", size), "salted", "which checks logins and makes none", learnt)
+		learnt.Learn("salted", *keys)
+		f(fmt.Sprintf("keys, salt of %d bytes", size), "salted", "<nil>", learnt)
+		f(fmt.Sprintf("password, salt of %d bytes", size), "salted", "<nil>", knowing("salted", Stored{Password: "secret"}))
+		keys.ServerKey[0]++
+		learnt.Learn("salted", *keys)
+		f("a server that does not know the secret", "salted", "does not know the password", learnt)
+		keys.ClientKey[0]++
+		learnt.Learn("salted", *keys)
+		if _, err := realLogin(t, s, LoginConfig{User: "salted", Database: "postgres", Credentials: learnt}); AnswerOf(err).Code != "28P01" {
+			t.Errorf("wrong keys, salt of %d bytes: %v", size, err)
+		}
+		f("wrong keys are forgotten", "salted", "which checks logins and makes none", learnt)
+	}
+	f("long password", "long", "<nil>", knowing("long", Stored{Password: configs.Secret(long)}))
+	f("hash", "hashed", "<nil>", knowing("hashed", Stored{MD5: configs.Secret(md5Secret("hashed", "secret"))}))
+	f("hash of another password", "hashed", "28P01", knowing("hashed", Stored{MD5: configs.Secret(md5Secret("hashed", "other"))}))
+	f("hash where SCRAM is asked for", "long", "which serves the method md5 alone", knowing("long", Stored{MD5: configs.Secret(md5Secret("long", long))}))
 }
 
 func TestSessionLimitIsAHostFault(t *testing.T) {

@@ -117,7 +117,8 @@ func (x *exchange) final(keys *SCRAMKeys) string {
 }
 
 // verify checks the server-final-message: the server's signature proves that it
-// knows the password's secret too.
+// knows the password's secret too. A wrong one concerns this user only: where keys
+// come from a SCRAM secret that was copied, that may be what is wrong.
 func (x *exchange) verify(final string) error {
 	if reason, failed := strings.CutPrefix(final, "e="); failed {
 		return &RefusedError{Fields: protocol.ErrorFields{
@@ -128,7 +129,10 @@ func (x *exchange) verify(final string) error {
 	encoded, found := strings.CutPrefix(field, "v=")
 	signature, err := base64.StdEncoding.DecodeString(encoded)
 	if !found || err != nil || !hmac.Equal(signature, x.expected) {
-		return violation("the server's SCRAM signature is wrong: it does not know the password")
+		return &UnableError{
+			Message: "the server's SCRAM signature is wrong: it does not know the password",
+			Hint:    "make sure that this is the right server, and that a SCRAM secret which was copied is whole",
+		}
 	}
 	return nil
 }

@@ -88,7 +88,6 @@ func TestModesAgainstPostgreSQL(t *testing.T) {
 			t.Errorf("%s: %s, want %s", mode, got, want)
 		}
 	}
-	const noEntry = "no pg_hba.conf entry"
 	s.HBA(t, "host all u all scram-sha-256")
 	f(configs.TLSDisable, "in, TLS false")
 	f(configs.TLSAllow, "in, TLS false")

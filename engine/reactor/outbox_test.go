@@ -139,47 +139,51 @@ func TestPutKeepsOrderInARound(t *testing.T) {
 // TestPutLosesNothing: random writes of any size to several slow readers.
 func TestPutLosesNothing(t *testing.T) {
 	eachWriter(t, func(t *testing.T, l *Loop, network string) {
-		random := rand.New(rand.NewPCG(1, 2))
 		var senders []*sender
 		var peers []net.Conn
 		for range 5 {
 			s, peer := newSender(t, l, network)
 			senders, peers = append(senders, s), append(peers, peer)
 		}
-		want := make([][]byte, len(senders))
-		unsent := 0
-		for range 60 {
-			on(t, l, func() {
-				for range random.IntN(40) {
-					i := random.IntN(len(senders))
-					s := senders[i]
-					p := make([]byte, random.IntN([]int{8, 300, PutMax + 100, 3 * PutMax}[random.IntN(4)]))
-					for k := range p {
-						p[k] = byte(len(want[i]) + k)
-					}
-					cut := random.IntN(len(p) + 1)
-					s.write(p[:cut], p[cut:])
-					if random.IntN(20) == 0 {
-						s.Flush()
-					}
-					want[i] = append(want[i], p...)
-					if s.out.Len() > 0 {
-						unsent++
-					}
-				}
-			})
-			i := random.IntN(len(peers))
-			n := min(random.IntN(20_000), len(want[i]))
-			expect(t, peers[i], want[i][:n])
-			want[i] = want[i][n:]
-		}
-		for i, peer := range peers {
-			expect(t, peer, want[i])
-		}
-		if unsent == 0 {
-			t.Error("no socket was ever full: the test has not tested that")
-		}
+		loseNothing(t, l, senders, peers)
 	})
+}
+
+func loseNothing(t *testing.T, l *Loop, senders []*sender, peers []net.Conn) {
+	random := rand.New(rand.NewPCG(1, 2))
+	want := make([][]byte, len(senders))
+	unsent := 0
+	for range 60 {
+		on(t, l, func() {
+			for range random.IntN(40) {
+				i := random.IntN(len(senders))
+				s := senders[i]
+				p := make([]byte, random.IntN([]int{8, 300, PutMax + 100, 3 * PutMax}[random.IntN(4)]))
+				for k := range p {
+					p[k] = byte(len(want[i]) + k)
+				}
+				cut := random.IntN(len(p) + 1)
+				s.write(p[:cut], p[cut:])
+				if random.IntN(20) == 0 {
+					s.Flush()
+				}
+				want[i] = append(want[i], p...)
+				if s.out.Len() > 0 {
+					unsent++
+				}
+			}
+		})
+		i := random.IntN(len(peers))
+		n := min(random.IntN(20_000), len(want[i]))
+		expect(t, peers[i], want[i][:n])
+		want[i] = want[i][n:]
+	}
+	for i, peer := range peers {
+		expect(t, peer, want[i])
+	}
+	if unsent == 0 {
+		t.Error("no socket was ever full: the test has not tested that")
+	}
 }
 
 func TestPutThenLeave(t *testing.T) {

@@ -144,15 +144,15 @@ func testHelpers(t testing.TB) *Helpers {
 }
 
 // begin registers fd on the loop and begins its handshake.
-func (c secureCase) begin(t testing.TB, l *Loop, fd int, helpers *Helpers, ours *tls.Config, early []byte) *secureSocket {
+func (c secureCase) begin(t testing.TB, l *Loop, fd int, helpers *Helpers, ours *tls.Config, onReady func(*Socket, Events)) *secureSocket {
 	t.Helper()
-	h := &secureSocket{secured: make(chan error, 1)}
+	h := &secureSocket{secured: make(chan error, 1), onReady: onReady}
 	on(t, l, func() {
 		if err := l.Add(&h.Socket, fd, c.network == "unix", h); err != nil {
 			t.Error(err)
 			return
 		}
-		h.Secure(Security{Config: ours, Client: c.client, Helpers: helpers, Early: early})
+		h.Secure(Security{Config: ours, Client: c.client, Helpers: helpers})
 	})
 	return h
 }

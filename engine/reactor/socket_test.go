@@ -284,7 +284,6 @@ func TestNumberReusedInsideABatch(t *testing.T) {
 // TestMoveBetweenLoops: bytes that arrived before, during and after the move are
 // all read, in order, on the loop of the moment.
 func TestMoveBetweenLoops(t *testing.T) {
-	const moves, piece = 50, 1000
 	for _, network := range networks {
 		loops := [2]*Loop{startLoop(t), startLoop(t)}
 		fd, peer := pair(t, network)
@@ -294,36 +293,44 @@ func TestMoveBetweenLoops(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		sent := writePattern(peer, moves*piece)
-		for i := range moves {
-			from, to := loops[i%2], loops[(i+1)%2]
-			on(t, from, func() {
-				if e.Loop() != from || e.FD() != fd {
-					t.Errorf("move %d: wrong loop or descriptor", i)
-				}
-				from.Later(&e.Socket) // must be forgotten
-				if got := e.Detach(); got != fd || e.Alive() || e.FD() != -1 {
-					t.Errorf("move %d: detached %d, alive %v", i, got, e.Alive())
-				}
-			})
-			on(t, to, func() {
-				if err := to.Attach(&e.Socket); err != nil {
-					t.Error(err)
-				}
-			})
-			offset := i * piece
-			readAt(t, peer, offset, piece)
-		}
-		if err := <-sent; err != nil {
-			t.Fatal(err)
-		}
-		for _, l := range loops {
-			on(t, l, func() {
-				if want := 1 - min(1, moves%2); l == loops[0] && l.Sockets() != want {
-					t.Errorf("%s: %d sockets, want %d", network, l.Sockets(), want)
-				}
-			})
-		}
+		moveEcho(t, loops, e, peer)
+	}
+}
+
+// moveEcho moves an echo of the first loop to and fro.
+func moveEcho(t *testing.T, loops [2]*Loop, e *echo, peer net.Conn) {
+	t.Helper()
+	const moves, piece = 50, 1000
+	var fd int
+	on(t, loops[0], func() { fd = e.FD() })
+	sent := writePattern(peer, moves*piece)
+	for i := range moves {
+		from, to := loops[i%2], loops[(i+1)%2]
+		on(t, from, func() {
+			if e.Loop() != from || e.FD() != fd {
+				t.Errorf("move %d: wrong loop or descriptor", i)
+			}
+			from.Later(&e.Socket) // must be forgotten
+			if got := e.Detach(); got != fd || e.Alive() || e.FD() != -1 {
+				t.Errorf("move %d: detached %d, alive %v", i, got, e.Alive())
+			}
+		})
+		on(t, to, func() {
+			if err := to.Attach(&e.Socket); err != nil {
+				t.Error(err)
+			}
+		})
+		readAt(t, peer, i*piece, piece)
+	}
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range loops {
+		on(t, l, func() {
+			if want := 1 - min(1, moves%2); l == loops[0] && l.Sockets() != want {
+				t.Errorf("%d sockets, want %d", l.Sockets(), want)
+			}
+		})
 	}
 }
 

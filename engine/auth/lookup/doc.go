@@ -5,7 +5,7 @@
 // row for a user who is unknown or may not log in, else one of two or three
 // columns: the user's name, the secret as pg_authid.rolpassword holds it (NULL:
 // the user has none), and the time until which that is valid (timestamptz; NULL:
-// for ever). The first column must be $1.
+// for ever). The first column must be $1, or NULL for an unknown user.
 //
 // It runs as auth_user in a session whose search_path is pg_catalog alone, set
 // with the login so that no setting of a role goes before it, and which gets

@@ -189,6 +189,8 @@ func (a *answer) result() (Result, error) {
 		return Result{}, fail(Unreachable, "a row of %d columns where there are %d", len(a.row.Values), a.width)
 	case a.rows > 1:
 		return Result{}, fail(Misconfigured, "it gives more than one row for user %q", a.user)
+	case a.row.Values[0] == nil: // the one row that a function gives which has found nobody
+		return r, nil
 	case string(a.row.Values[0]) != a.user:
 		return Result{}, fail(Misconfigured, "it gives another user's row for user %q", a.user)
 	default:

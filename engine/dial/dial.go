@@ -12,6 +12,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"time"
@@ -122,8 +123,8 @@ func (c *Conn) encrypt(ctx context.Context, cfg *Config, e *backend.Encryption) 
 	// No more than one byte may be there: with a second one asked for, what somebody
 	// has put behind it shows. What comes later is for the handshake to judge.
 	var answer [2]byte
-	n, err := c.net.Read(answer[:])
-	if n == 0 {
+	n, err := io.ReadAtLeast(c.net, answer[:], 1)
+	if err != nil {
 		return nil, err
 	}
 	reply, err := e.Answer(answer[:n])

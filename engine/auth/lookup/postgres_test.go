@@ -249,6 +249,9 @@ func TestQueriesThatCannotWork(t *testing.T) {
 			if !errors.As(err, &e) || e.Answer().Code != code || !strings.Contains(err.Error(), want) || r != (Result{}) {
 				t.Errorf("%s: %+v, %v, want %s %s", query, r, err, code, want)
 			}
+			if strings.Contains(fmt.Sprint(err), "planted") {
+				t.Errorf("%s: a secret is told: %v", query, err)
+			}
 			if code == "08006" {
 				return
 			}
@@ -266,6 +269,9 @@ func TestQueriesThatCannotWork(t *testing.T) {
 	f("SELECT 'x', 'y'", "28000", "08P01")
 	f("SELECT $1, $2", "28000", "08P01")
 	f("SELECT nonsense", "28000", "42703")
+	f("SELECT $1, ('planted' || $1)::int", "28000", "22P02")
+	f("SELECT $1::text, 'a', ('planted' || $1)::timestamptz", "28000", "22007")
+	f("SELECT $1::text, 'SCRAM-SHA-256$planted'", "28000", "user \"postgres\"")
 	f("SELECT a, b FROM nowhere WHERE a = $1", "28000", "42P01")
 	f("", "28000", "08P01")
 	f("SET timezone = 'UTC'", "28000", "08P01")

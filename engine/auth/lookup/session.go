@@ -153,6 +153,9 @@ func (a *answer) refused(body []byte) error {
 	if protocol.ErrorEndsSession(body) {
 		return fmt.Errorf("PostgreSQL ends the session: %s (SQLSTATE %s)", e.Message, e.Code)
 	}
+	if strings.HasPrefix(e.Code, "22") { // errors of data quote the data, which may be a secret
+		e.Message = "a value cannot be what the query makes of it"
+	}
 	switch {
 	case e.Code == "22021" || e.Code == "22P05": // bytes that are no text, or none in the database's encoding
 		a.none = true

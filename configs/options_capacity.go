@@ -11,7 +11,7 @@ const (
 	maxWaiters   = 1_000_000
 	minBuffer    = 32 * kib // a small message (16 KiB) is forwarded only when whole, and another may be behind it
 	maxBuffer    = gib
-	maxPassword  = 1024
+	maxPassword  = 8 << 10
 )
 
 var capacityOptions = []Option{

@@ -87,6 +87,15 @@ func (l *loader) password(db *Database, path string) {
 	db.Password = Secret(secret)
 }
 
+// ReadPassword reads the entry's password_file, whose content may have changed since the settings were loaded.
+func (d *Database) ReadPassword() (string, error) {
+	secret, err := passwordFile(d.PasswordFile)
+	if err != nil {
+		return "", fmt.Errorf("password_file %w", err)
+	}
+	return secret, nil
+}
+
 func (l *loader) passwordVariable(name string) (string, error) {
 	secret, ok := l.environ[name]
 	if !ok {

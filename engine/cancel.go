@@ -122,6 +122,8 @@ type cancelConn struct {
 	host    *host
 	waiters *cancelRequest
 	at      int64
+	secure  bool // as its server's connection is
+	asked   bool // for TLS
 	sent    bool
 	next    *cancelConn
 }
@@ -148,7 +150,7 @@ func (t *cancelTable) start(s *server, r *cancelRequest) {
 		return
 	}
 	h := s.pool.host
-	k := &cancelConn{w: t.w, srv: s, host: h, waiters: r, at: t.w.now()}
+	k := &cancelConn{w: t.w, srv: s, host: h, waiters: r, at: t.w.now(), secure: s.sock.IsSecure()}
 	k.timer.Init(k)
 	s.cancel = k
 	if h.takeCancel() {
@@ -207,21 +209,54 @@ func (k *cancelConn) dial() {
 	k.w.loop.Wheel().Schedule(&k.timer, k.at+cancelTime)
 }
 
-// OnReady: connected (write the packet), or PostgreSQL has closed.
+// OnReady: connected (ask for TLS, or write the packet), answered, or PostgreSQL has
+// closed.
 func (k *cancelConn) OnReady(_ *reactor.Socket, ev reactor.Events) {
 	w := k.w
-	if !k.sent && ev&(reactor.Writable|reactor.Readable) != 0 {
-		w.answer = protocol.AppendCancelRequest(w.answer[:0], k.srv.pid, k.srv.key)
-		n, err := k.sock.Write(w.answer)
-		k.sent = err == nil && n == len(w.answer)
-		k.sock.WantWrite(!k.sent)
+	if ev&(reactor.Writable|reactor.Readable) != 0 {
+		k.write()
 	}
 	var b [16]byte
 	n, err := k.sock.Read(b[:])
-	if ev&reactor.Hangup != 0 || err != nil && err != errAgain || err == nil && n > 0 {
+	switch {
+	case ev&reactor.Hangup != 0, err != nil && err != errAgain:
 		k.close()
+	case err == nil && k.asked && !k.sent && !k.sock.IsSecure() && n == 1 && b[0] == 'S':
+		x := w.eng.settings.Load().security.tls
+		k.sock.Secure(reactor.Security{Config: x.Server(k.host.target), Client: true, Helpers: w.eng.helpers})
+	case err == nil:
+		k.close() // what was encrypted is not cancelled in clear
 	}
 	w.drainTodo()
+}
+
+// write sends what is due.
+func (k *cancelConn) write() {
+	w := k.w
+	p, due := w.answer[:0], &k.sent
+	switch {
+	case k.sent:
+		return
+	case k.secure && !k.sock.IsSecure():
+		if k.asked {
+			return
+		}
+		p, due = protocol.AppendSSLRequest(p), &k.asked
+	default:
+		p = protocol.AppendCancelRequest(p, k.srv.pid, k.srv.key)
+	}
+	w.answer = p
+	n, err := k.sock.Write(p)
+	*due = err == nil && n == len(p)
+	k.sock.WantWrite(!*due)
+}
+
+// OnSecured: the TLS handshake has ended; an event follows.
+func (k *cancelConn) OnSecured(_ *reactor.Socket, err error) {
+	if err != nil {
+		k.close()
+		k.w.drainTodo()
+	}
 }
 
 // Fire: the cancel connection was not closed in time, so a cancel may still be

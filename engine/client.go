@@ -6,7 +6,9 @@ package engine
 //
 // State and its edges (an edge not listed is a bug and panics):
 //
-//	startup    -> login | closing | gone                  until the startup packet has come
+//	startup    -> handshake | auth | closing | gone       until the startup packet has come
+//	handshake  -> startup | closing | gone                of TLS; the reactor has the bytes
+//	auth       -> login | closing | gone                  proves who it is (client_auth.go)
 //	login      -> login_wait | idle | closing | gone
 //	login_wait -> login | login_link | closing | gone     needs a backend: waits like a request
 //	login_link -> login | closing | gone                  asks its backend
@@ -23,6 +25,7 @@ package engine
 //   - in holds at most one read scratch, and before that a group that is sent
 //     again: it is non-empty only while its first message is incomplete, or while
 //     held, waiting or in todo;
+//   - security is the generation of rules that the login began with, nil after it
 //   - out holds what the socket did not take; nothing is ever appended beyond
 //     the backend buffer cap plus one locally made answer.
 
@@ -42,6 +45,8 @@ type clientState uint8
 
 const (
 	clientStartup clientState = iota
+	clientHandshake
+	clientAuth
 	clientLogin
 	clientLoginWait
 	clientLoginLink
@@ -55,14 +60,16 @@ const (
 )
 
 var clientStateNames = [clientStates]string{
-	"startup", "login", "login_wait", "login_link", "idle", "waiting", "linked", "skipping", "closing", "gone",
+	"startup", "handshake", "auth", "login", "login_wait", "login_link", "idle", "waiting", "linked", "skipping", "closing", "gone",
 }
 
 func (s clientState) String() string { return clientStateNames[s] }
 
 // clientEdges is the table of legal edges: a bit per target state.
 var clientEdges = [clientStates]uint16{
-	clientStartup:   1<<clientLogin | 1<<clientClosing | 1<<clientGone,
+	clientStartup:   1<<clientHandshake | 1<<clientAuth | 1<<clientClosing | 1<<clientGone,
+	clientHandshake: 1<<clientStartup | 1<<clientClosing | 1<<clientGone,
+	clientAuth:      1<<clientLogin | 1<<clientClosing | 1<<clientGone,
 	clientLogin:     1<<clientLoginWait | 1<<clientIdle | 1<<clientClosing | 1<<clientGone,
 	clientLoginWait: 1<<clientLoginLink | 1<<clientLogin | 1<<clientClosing | 1<<clientGone,
 	clientLoginLink: 1<<clientLogin | 1<<clientClosing | 1<<clientGone,
@@ -80,7 +87,9 @@ type client struct {
 	timer    reaper.Timer
 	w        *worker
 	up       *userPool         // nil before login
-	peer     netip.Addr        // as it was accepted: a socket that was reset does not tell it any more
+	peer     netip.Addr        // as it was accepted, or as its proxy says; invalid behind a Unix socket
+	security *security
+	auth     *authRun
 	limits   *configs.Capacity // those that hold for it now; nil before login
 	route    *route            // of its present or last request; nil before the first
 	srv      *server
@@ -110,11 +119,14 @@ type client struct {
 	due        dueAnswers
 	index      int32 // in worker.all
 	slot       uint16
+	port       uint16 // of peer
 	gen        uint8
 	state      clientState
 	pins       pinSet
 	reason     closeReason
 	inTodo     bool
+	header     bool // a proxy's header comes first
+	local      bool // on the Unix socket, and not through a proxy
 	held       bool // consume stopped at a complete message that may not go on yet
 	wantRead   bool // the socket may hold bytes that we chose not to read
 	restDrop   bool // the rest of the large message is dropped, not forwarded
@@ -167,6 +179,8 @@ func (c *client) mayRead() bool {
 	switch c.state {
 	case clientStartup, clientIdle, clientSkipping:
 		return !c.held
+	case clientAuth:
+		return c.auth.awaits()
 	case clientLinked:
 		return !c.held && !c.srv.again.failed && c.room() > 0
 	}
@@ -289,6 +303,8 @@ func (c *client) consumes() bool {
 	switch c.state {
 	case clientStartup, clientIdle, clientSkipping:
 		return true
+	case clientAuth:
+		return c.auth.awaits()
 	case clientLinked:
 		return !c.srv.again.failed // what is sent again comes first
 	}

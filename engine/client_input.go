@@ -37,8 +37,11 @@ func indexNUL(p []byte) int { return bytes.IndexByte(p, 0) }
 // large message, and returns how many bytes it has dealt with. p is valid only
 // during the call: what was passed on has been pushed when it returns.
 func (c *client) consume(p []byte) int {
-	if c.state == clientStartup {
+	switch c.state {
+	case clientStartup:
 		return c.consumeStartup(p)
+	case clientAuth:
+		return c.consumeAuth(p)
 	}
 	used := 0
 	if c.gathered() && len(p) == 0 {

@@ -1,11 +1,15 @@
 package engine
 
-// The first packets of a client: encryption requests, a cancel request, or the
-// startup packet.
+// The first packets of a client: a proxy's header, encryption requests, a cancel
+// request, or the startup packet.
 
 import (
+	"errors"
+
+	"pgkinetic/admission/routing"
 	"pgkinetic/engine/session"
 	"pgkinetic/protocol"
+	"pgkinetic/protocol/proxyproto"
 )
 
 // newestMinor is the newest minor version of protocol 3 that we speak.
@@ -14,7 +18,18 @@ const newestMinor = protocol.MinorLongKeys
 // consumeStartup is consume before the startup packet has come.
 func (c *client) consumeStartup(p []byte) int {
 	i := 0
+	if c.header {
+		n, ok := c.proxyHeader(p)
+		if !ok {
+			return n
+		}
+		i = n
+	}
 	for c.state == clientStartup {
+		if c.isClientHello(p[i:]) {
+			c.secure(c.security.tls.ClientDirect(), p[i:])
+			return len(p)
+		}
 		st, n, err := protocol.DecodeStartup(p[i:])
 		if err == protocol.ErrShort {
 			return i
@@ -26,9 +41,7 @@ func (c *client) consumeStartup(p []byte) int {
 		i += n
 		switch st.Kind {
 		case protocol.KindSSLRequest, protocol.KindGSSENCRequest:
-			if c.encryptionRefused(st.Kind, len(p)-i) {
-				return i
-			}
+			c.encryptionAsked(st.Kind, len(p)-i)
 		case protocol.KindCancelRequest:
 			c.held = true // nothing more is read from it
 			c.requestCancel(st.CancelPID, st.CancelKey)
@@ -43,31 +56,62 @@ func (c *client) consumeStartup(p []byte) int {
 	return i
 }
 
+// proxyHeader takes what a proxy has put before the client's own bytes. ok: these
+// begin at p[n].
+func (c *client) proxyHeader(p []byte) (n int, ok bool) {
+	h, n, err := proxyproto.Decode(p)
+	_, without := c.security.believes(c.peer)
+	switch {
+	case err == protocol.ErrShort:
+		return 0, false
+	case errors.Is(err, proxyproto.ErrAbsent) && without:
+		c.header = false
+		return 0, true
+	case err != nil:
+		c.fatal(reasonClientProtocol, violationError(0, err))
+		return 0, false
+	}
+	c.header = false
+	if h.Source.IsValid() {
+		c.peer, c.port, c.local = routing.ClientAddr(h.Source.Addr()), h.Source.Port(), false
+	}
+	return n, true
+}
+
 // lastPacket takes what a client sent before it closed: only a cancel request
 // still has a meaning.
 func (c *client) lastPacket(p []byte) {
+	if c.header {
+		n, ok := c.proxyHeader(p)
+		if !ok {
+			return
+		}
+		p = p[n:]
+	}
 	if st, _, err := protocol.DecodeStartup(p); err == nil && st.Kind == protocol.KindCancelRequest {
 		c.requestCancel(st.CancelPID, st.CancelKey)
 	}
 }
 
-// encryptionRefused answers an encryption request with N. Each kind may be asked
-// once; bytes that came with the request are not taken as sent after the answer.
-func (c *client) encryptionRefused(kind protocol.StartupKind, rest int) (ended bool) {
+// encryptionAsked answers an encryption request. Each kind may be asked once; bytes
+// that came with the request are not taken as sent after the answer.
+func (c *client) encryptionAsked(kind protocol.StartupKind, rest int) {
 	bit := uint8(1) << kind
-	if c.asked&bit != 0 || rest > 0 {
-		c.fatal(reasonClientProtocol, &protocol.ErrorFields{
-			Severity: "FATAL", Code: protocol.CodeProtocolViolation,
-			Message: "received unencrypted data after SSL or GSS encryption request",
-		})
-		return true
+	if c.asked&bit != 0 || rest > 0 || c.sock.IsSecure() {
+		c.fatal(reasonClientProtocol, errStuffed)
+		return
 	}
 	c.asked |= bit
-	c.send([]byte{'N'})
-	return false
+	config := c.security.tls.Client()
+	if kind != protocol.KindSSLRequest || config == nil || c.local {
+		c.send([]byte{'N'})
+		return
+	}
+	c.send([]byte{'S'})
+	c.secure(config, nil)
 }
 
-// startup takes the startup packet: version, parameters, pool, limits.
+// startup takes the startup packet: version, parameters, limits.
 func (c *client) startup(st *protocol.Startup) {
 	w := c.w
 	if st.Major != protocol.Major {
@@ -79,9 +123,7 @@ func (c *client) startup(st *protocol.Startup) {
 	if st.Minor > newestMinor || len(st.PqOptions) > 0 {
 		c.send(protocol.AppendNegotiateProtocolVersion(nil, uint16(c.minor), st.PqOptions))
 	}
-	c.setState(clientLogin)
-	w.eng.unauthenticated.Add(-1)
-	c.counted = false
+	c.setState(clientAuth)
 	if w.eng.draining.Load() {
 		c.fatal(reasonDraining, errShutdown)
 		return
@@ -91,28 +133,14 @@ func (c *client) startup(st *protocol.Startup) {
 		return
 	}
 	database, user, wrong := namesOf(st)
-	if wrong != nil {
+	switch {
+	case wrong != nil:
 		c.fatal(reasonLoginRefused, wrong)
-		return
+	case w.eng.clientCap.full():
+		c.fatal(reasonTooManyClients, errTooManyClients)
+	default:
+		c.beginAuth(database, user, st.Params)
 	}
-	up, reason, e := w.eng.registry.find(database, user)
-	if e != nil {
-		c.fatal(reason, e)
-		return
-	}
-	for i, k := range up.clients {
-		if !k.take() {
-			for _, taken := range up.clients[:i] {
-				taken.used.Add(-1)
-			}
-			up.pool.clients.Add(-1)
-			c.fatal(reasonTooManyClients, errTooManyClients)
-			return
-		}
-	}
-	c.up = up
-	c.limits = w.eng.registry.limitsOf(w.eng.settings.Load(), up, -1)
-	c.beginLogin(st.Params)
 }
 
 // namesOf gives the database and the user that a startup packet asks for, or what

@@ -29,6 +29,7 @@ const (
 // once, or for logins from now on.
 var liveSettings = map[string]string{
 	"server.max_clients": "", "server.max_pools": "", "server.pool_mode": forNewLogins,
+	"server.proxy_protocol": "", "server.proxy_protocol_from": "",
 }
 
 // unapplied compares a new configuration with what the process runs under.
@@ -85,7 +86,7 @@ func (r *registry) unapplied(next *configs.Config) []Notice {
 		}
 		was, is := p.entry, &next.Databases[i]
 		note("hosts", forNewPools, !slices.Equal(was.Hosts, is.Hosts))
-		note("password", forNewPools, was.Password.Reveal() != is.Password.Reveal())
+		note("password_file", forNewPools, was.PasswordFile != is.PasswordFile)
 		note("startup_parameters", forNewPools, !maps.Equal(was.StartupParameters, is.StartupParameters))
 		note("connect_query", forNewPools, was.ConnectQuery != is.ConnectQuery)
 		note("dbname", forNewLogins, was.DBName != is.DBName)

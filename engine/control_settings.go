@@ -51,9 +51,13 @@ func (e *Engine) change(next func(s *settings) (*settings, error)) error {
 	if !e.started.Load() {
 		return ErrNotRunning
 	}
-	s, err := next(e.settings.Load())
+	present := e.settings.Load()
+	s, err := next(present)
 	if err != nil {
 		return err
+	}
+	if s.security == nil {
+		s.security = present.security
 	}
 	return e.apply(s)
 }
@@ -123,14 +127,21 @@ func (e *Engine) relabel(s *settings, label, setting string, parsed *configs.Rou
 }
 
 // Reload replaces the whole configuration, which configs has checked; origins
-// tells where its values came from and may be nil. Everything set at run time is
-// given up for it. Limits, databases' and users' limits, admission and routes hold
+// tells where its values came from and may be nil. The files of auth and tls are
+// read anew, for logins and handshakes from now on; if one is not good nothing
+// changes. Everything set at run time is given up for it. Limits, databases' and users' limits, admission and routes hold
 // at once, as with SetLimit; the notices name what differs and does not. Any
 // goroutine but a loop's.
 func (e *Engine) Reload(cfg *configs.Config, origins *configs.Origins) (notices []Notice, err error) {
 	err = e.change(func(s *settings) (*settings, error) {
+		security, err := newSecurity(cfg, origins)
+		if err != nil {
+			return nil, err
+		}
 		notices = e.unapplied(s.cfg, cfg)
-		return newSettings(s.generation+1, cfg, origins, nil, nil), nil
+		next := newSettings(s.generation+1, cfg, origins, nil, nil)
+		next.security = security
+		return next, nil
 	})
 	for _, n := range notices {
 		e.log.Warn("reloaded, but not all of it holds now", "setting", n.Setting, "effect", n.Effect)
@@ -148,6 +159,7 @@ func (e *Engine) apply(s *settings) error {
 	e.adm.SetFIFOSlack(int64(c.Admission.FifoSlackMs) * ms)
 	e.adm.SetMaxWaiters(c.Capacity.MaxCheckoutWaiters)
 	r.routes.SetMax(c.Admission.MaxRoutes)
+	r.applyLookups(s)
 	if err := each(e, r.applyLimits(s), func(w *worker, change func(*worker)) { change(w) }); err != nil {
 		return err
 	}
@@ -192,6 +204,7 @@ func (r *registry) applyLimits(s *settings) (changes []func(*worker)) {
 			p.limits.Store(limits)
 			p.adm.SetMaxSize(w.id, w.now(), s.poolMaxSize(limits))
 		})
+		p.loginConfig.Credentials.Set(s.security.stored(s.entry(p), p.key.user))
 	}
 	r.eng.clientCap.max.Store(int64(c.Server.MaxClients))
 	for name, k := range r.dbCli {

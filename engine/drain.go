@@ -28,10 +28,10 @@ func (w *worker) drainTick(now int64) {
 			break
 		}
 		switch c.state {
-		case clientWaiting, clientLoginWait, clientIdle, clientSkipping, clientLogin:
+		case clientWaiting, clientLoginWait, clientIdle, clientSkipping, clientLogin, clientAuth:
 			c.fatal(reasonDraining, errShutdown)
 			left--
-		case clientStartup:
+		case clientStartup, clientHandshake:
 			if now-c.since >= startupGrace {
 				c.close(reasonDraining)
 				left--

@@ -39,6 +39,7 @@ import (
 
 	"pgkinetic/admission"
 	"pgkinetic/configs"
+	"pgkinetic/engine/auth"
 	"pgkinetic/engine/reactor"
 	"pgkinetic/engine/statements"
 )
@@ -55,6 +56,8 @@ type Engine struct {
 	registry   *registry
 	statements *statements.Store
 	listeners  *listeners
+	keys       *auth.Keys
+	throttle   auth.Throttle
 	instance   uint64 // the first part of long cancel keys
 
 	clientCap       clientCap // max_clients of the process
@@ -96,6 +99,13 @@ func New(cfg *configs.Config, log *slog.Logger, more ...Option) (*Engine, error)
 	for _, o := range more {
 		o(e)
 	}
+	var err error
+	if s := e.settings.Load(); s.security == nil {
+		if s.security, err = newSecurity(cfg, s.origins); err != nil {
+			return nil, err
+		}
+	}
+	e.keys = auth.NewKeys()
 	e.clientCap.max.Store(int64(cfg.Server.MaxClients))
 	e.adm = admission.New(admission.Options{
 		Loops: loops, FIFOSlack: int64(cfg.Admission.FifoSlackMs) * ms,
@@ -191,7 +201,7 @@ func (e *Engine) listen() error {
 	return nil
 }
 
-// admitSocket bounds sockets that have not shown a startup packet.
+// admitSocket bounds sockets whose owners have not proved who they are.
 func (e *Engine) admitSocket() bool {
 	n := e.unauthenticated.Add(1)
 	if n > int64(e.cfg.Server.MaxUnauthenticated) {
@@ -294,6 +304,7 @@ func (e *Engine) Stop() error {
 		}
 	}
 	e.running.Wait()
+	e.registry.closeLookups()
 	e.helpers.Close()
 	if err := e.failed.Load(); err != nil {
 		return *err

@@ -25,6 +25,18 @@ var (
 		Severity: "FATAL", Code: protocol.CodeInvalidAuthorization,
 		Message: "no PostgreSQL user name specified in startup packet",
 	}
+	errStuffed = &protocol.ErrorFields{
+		Severity: "FATAL", Code: protocol.CodeProtocolViolation,
+		Message: "received unencrypted data after SSL or GSS encryption request",
+	}
+	errNeedsTLS = &protocol.ErrorFields{
+		Severity: "FATAL", Code: protocol.CodeInvalidAuthorization,
+		Message: "connections without TLS are not let in", Hint: "Connect with sslmode=require or stricter.",
+	}
+	errLoginsBusy = &protocol.ErrorFields{
+		Severity: "FATAL", Code: protocol.CodeTooManyConnections,
+		Message: "too many logins are being checked",
+	}
 	errLongUser = &protocol.ErrorFields{
 		Severity: "FATAL", Code: protocol.CodeInvalidAuthorization,
 		Message: fmt.Sprintf("user name in startup packet is longer than %d bytes", session.MaxName),

@@ -77,7 +77,7 @@ func (h *host) resolve(s *server) {
 		s.dial("tcp", s.peer)
 		return
 	}
-	look := &lookup{srv: s}
+	look := &nameLookup{srv: s}
 	look.msg.Kind, look.msg.Ref = msgResolved, look
 	w := s.w
 	timeout := time.Duration(s.pool.limits.Load().ConnectTimeoutMs) * time.Millisecond
@@ -89,15 +89,15 @@ func (h *host) resolve(s *server) {
 	}()
 }
 
-// lookup carries the answer of a name look-up to the loop that asked.
-type lookup struct {
+// nameLookup carries the answer of a name look-up to the loop that asked.
+type nameLookup struct {
 	msg   reactor.Message
 	srv   *server
 	addrs []string
 	err   error
 }
 
-func (l *lookup) arrived() {
+func (l *nameLookup) arrived() {
 	s := l.srv
 	if s.state != serverConnecting {
 		return

@@ -19,6 +19,7 @@ import (
 	"pgkinetic/admission/routing"
 	"pgkinetic/backend"
 	"pgkinetic/configs"
+	"pgkinetic/engine/auth/lookup"
 	"pgkinetic/engine/reactor"
 	"pgkinetic/engine/session"
 	"pgkinetic/protocol"
@@ -90,6 +91,12 @@ type clientCap struct {
 	asked      int64        // ns, when a login last asked for it; under the registry's mutex
 }
 
+// full tells whether there is no room, without taking any.
+func (k *clientCap) full() bool {
+	most := k.max.Load()
+	return most > 0 && k.used.Load() >= most
+}
+
 func (k *clientCap) take() bool {
 	n, most := k.used.Add(1), k.max.Load()
 	if most > 0 && n > most {
@@ -119,6 +126,7 @@ type registry struct {
 	peak    int                       // the most pools that there ever were
 	all     atomic.Pointer[[]*pool]   // for sweeps, in order of creation
 	routes  *routing.Directory[*pool, *route]
+	lookups map[string]*lookup.Lookup // by entry; nil once they are closed
 	stats   *statsTable
 
 	pausedDatabases, pausedRoutes map[string]*pause // control_pause.go
@@ -128,7 +136,7 @@ func newRegistry(e *Engine, loops int) *registry {
 	r := &registry{
 		eng: e, hosts: map[configs.Host]*host{}, pools: map[poolKey]*pool{}, users: map[userPoolKey]*userPool{},
 		dbCaps: map[string]*admission.Cap{}, usrCaps: map[string]*admission.Cap{},
-		dbCli: map[string]*clientCap{}, usrCli: map[string]*clientCap{},
+		dbCli: map[string]*clientCap{}, usrCli: map[string]*clientCap{}, lookups: map[string]*lookup.Lookup{},
 		pausedDatabases: map[string]*pause{}, pausedRoutes: map[string]*pause{},
 	}
 	r.all.Store(&[]*pool{})
@@ -280,11 +288,7 @@ func (r *registry) newPool(s *settings, key poolKey, entry *configs.Database) *p
 		k.SetMaxMoves(cfg.Admission.MaxConnectsPerHost)
 		return k
 	}
-	h := cached(r.hosts, entry.Host(), func() *host {
-		k := adm.NewHost(entry.Host().String(), cfg.Capacity.MaxBackends)
-		k.InitConnects(cfg.Admission.MaxConnectsPerHost)
-		return newHost(entry.Host(), k)
-	})
+	h := r.host(cfg, entry.Host())
 	limits := cfg.Effective(entry, cfg.User(key.user), nil)
 	p := &pool{
 		key: key, entry: entry, mode: key.mode, host: h,
@@ -295,7 +299,7 @@ func (r *registry) newPool(s *settings, key poolKey, entry *configs.Database) *p
 			}),
 			User: cached(r.usrCaps, key.user, func() *admission.Cap { return newCap("user "+key.user, s.userBackends(key.user)) }),
 		}),
-		loginConfig: loginConfig(entry, key),
+		loginConfig: r.loginConfig(entry, key),
 	}
 	p.limits.Store(&limits)
 	p.setReset(limits.ResetQuery)
@@ -310,9 +314,20 @@ func (r *registry) newPool(s *settings, key poolKey, entry *configs.Database) *p
 	return p
 }
 
-func loginConfig(d *configs.Database, key poolKey) backend.LoginConfig {
-	c := backend.LoginConfig{User: key.user, Database: key.database, Credentials: backend.NewCredentials(key.user, nil)}
-	c.Credentials.Set(backend.Stored{Password: d.Password})
+// host gives the host of that address. Under the mutex.
+func (r *registry) host(cfg *configs.Config, target configs.Host) *host {
+	return cached(r.hosts, target, func() *host {
+		k := r.eng.adm.NewHost(target.String(), cfg.Capacity.MaxBackends)
+		k.InitConnects(cfg.Admission.MaxConnectsPerHost)
+		return newHost(target, k)
+	})
+}
+
+func (r *registry) loginConfig(d *configs.Database, key poolKey) backend.LoginConfig {
+	c := backend.LoginConfig{
+		User: key.user, Database: key.database,
+		Credentials: r.eng.settings.Load().security.credentials(d, key.user),
+	}
 	for _, name := range sortedKeys(d.StartupParameters) {
 		c.Params = append(c.Params, protocol.Param{Name: name, Value: d.StartupParameters[name]})
 	}

@@ -9,6 +9,9 @@ const (
 	reasonClientTerminate                // the client sent Terminate
 	reasonClientGone                     // the client closed or reset its socket
 	reasonClientProtocol                 // the client broke the protocol
+	reasonHandshake                      // TLS did not come about
+	reasonNoProxy                        // proxy_protocol is required, and it is no proxy
+	reasonAuthFailed                     // it did not prove who it is, or may not come in
 	reasonLoginRefused                   // unknown database, replication, bad parameter, …
 	reasonTooManyClients                 // max_clients of process, database or user
 	reasonTooManyPools                   // max_pools
@@ -44,6 +47,9 @@ var reasonNames = [reasonCount]string{
 	reasonClientTerminate:    "client_terminate",
 	reasonClientGone:         "client_gone",
 	reasonClientProtocol:     "client_protocol_violation",
+	reasonHandshake:          "tls_handshake_failed",
+	reasonNoProxy:            "not_from_a_proxy",
+	reasonAuthFailed:         "authentication_failed",
 	reasonLoginRefused:       "login_refused",
 	reasonTooManyClients:     "too_many_clients",
 	reasonTooManyPools:       "too_many_pools",

@@ -10,7 +10,7 @@ package engine
 // State and its edges (an edge not listed is a bug and panics):
 //
 //	connecting -> logging_in | backoff | closed            the dial is under way
-//	logging_in -> backoff | idle | closing | closed
+//	logging_in -> connecting | backoff | idle | closing | closed   once more, with or without TLS
 //	backoff    -> closed                                   waits to try again; no socket
 //	idle       -> linked | closing | closed
 //	linked     -> idle | recovering | settling | closing | closed
@@ -60,7 +60,7 @@ func (s serverState) String() string { return serverStateNames[s] }
 
 var serverEdges = [serverStates]uint16{
 	serverConnecting: 1<<serverLoggingIn | 1<<serverBackoff | 1<<serverClosed,
-	serverLoggingIn:  1<<serverIdle | 1<<serverBackoff | 1<<serverClosing | 1<<serverClosed,
+	serverLoggingIn:  1<<serverConnecting | 1<<serverIdle | 1<<serverBackoff | 1<<serverClosing | 1<<serverClosed,
 	serverBackoff:    1 << serverClosed,
 	serverIdle:       1<<serverLinked | 1<<serverClosing | 1<<serverClosed,
 	serverLinked:     1<<serverIdle | 1<<serverRecovering | 1<<serverSettling | 1<<serverClosing | 1<<serverClosed,

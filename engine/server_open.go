@@ -1,11 +1,12 @@
 package engine
 
-// Opening a server: dial, login, connect_query. Admission orders it (Open) and
+// Opening a server: dial, TLS, login, connect_query. Admission orders it (Open) and
 // bounds how many logins of a host run at a time. A host that does not answer is
 // tried again while a request waits for it; a refused login concerns its pool
 // only and is told at once.
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -17,12 +18,16 @@ import (
 	"pgkinetic/protocol"
 )
 
-// loginRun is a server's login while it lasts.
+// loginRun is a server's login while it lasts. A second attempt, with TLS where the
+// first one was without or the other way round, goes on with it.
 type loginRun struct {
-	machine *backend.Login
-	msg     reactor.Message // carries the server back from a helper
-	hello   bool            // connect_query is being run
-	ready   bool            // the last ReadyForQuery has come
+	encryption *backend.Encryption
+	tls        *tls.Config
+	machine    *backend.Login  // nil until what is to be encrypted is
+	msg        reactor.Message // carries the server back from a helper
+	asked      bool            // for TLS: the answer is awaited
+	hello      bool            // connect_query is being run
+	ready      bool            // the last ReadyForQuery has come
 }
 
 // open begins an attempt to connect s, whose place is reserved.
@@ -32,8 +37,12 @@ func (s *server) open() {
 		s.openFailed(reasonServerRefused, cause)
 		return
 	}
-	s.until = now + int64(s.pool.limits.Load().ConnectTimeoutMs)*ms
-	s.w.loop.Wheel().Schedule(&s.timer, s.until)
+	if s.login == nil {
+		x, h := s.w.eng.settings.Load().security.tls, s.pool.host.target
+		s.login = &loginRun{encryption: backend.NewEncryption(x.ServerMode(), h.Network), tls: x.Server(h)}
+		s.until = now + int64(s.pool.limits.Load().ConnectTimeoutMs)*ms
+		s.w.loop.Wheel().Schedule(&s.timer, s.until)
+	}
 	s.pool.host.resolve(s)
 }
 
@@ -66,13 +75,64 @@ func (s *server) connected() {
 	}
 	s.sock.WantWrite(false)
 	s.setState(serverLoggingIn)
-	s.login = &loginRun{machine: backend.NewLogin(s.pool.loginConfig)}
-	s.send(s.login.machine.Start(nil))
+	request, ask := s.login.encryption.Start(nil)
+	if s.login.asked = ask; ask {
+		s.send(request)
+	} else {
+		s.greet(nil)
+	}
 	s.onReadable()
+}
+
+// greet begins the login, which is bound to the TLS connection by endPoint.
+func (s *server) greet(endPoint []byte) {
+	run := s.login
+	run.machine = backend.NewLogin(s.pool.loginConfig)
+	run.machine.BindTo(endPoint)
+	s.send(run.machine.Start(nil))
+}
+
+// encryptionAnswered takes what PostgreSQL says to the request for TLS, p being all
+// that it has sent.
+func (s *server) encryptionAnswered(p []byte) {
+	run := s.login
+	reply, err := run.encryption.Answer(p)
+	switch {
+	case err != nil:
+		s.openFailed(reasonServerRefused, err)
+	case reply == backend.Handshake:
+		run.asked = false
+		s.push()
+		s.sock.Secure(reactor.Security{Config: run.tls, Client: true, Helpers: s.w.eng.helpers})
+	case reply == backend.InClear:
+		run.asked = false
+		s.greet(nil)
+	}
+}
+
+// OnSecured: the TLS handshake has ended.
+func (s *server) OnSecured(_ *reactor.Socket, err error) {
+	w := s.w
+	if s.state != serverLoggingIn {
+		return
+	}
+	if err != nil {
+		w.stats.handshakes[sideServer][outcomeFailed].inc()
+		s.openFailed(reasonConnectFailed, &backend.HandshakeError{Err: err})
+	} else {
+		w.stats.handshakes[sideServer][outcomeOK].inc()
+		state, _ := s.sock.ConnectionState()
+		s.greet(endPoint(state.PeerCertificates))
+	}
+	w.drainTodo()
 }
 
 // feedLogin walks the server's messages of a login.
 func (s *server) feedLogin(p []byte) {
+	if s.login.asked {
+		s.encryptionAnswered(p)
+		return
+	}
 	for len(p) > 0 && s.state == serverLoggingIn {
 		typ, size, err := protocol.PeekBackend(p)
 		if err == protocol.ErrShort {
@@ -226,13 +286,18 @@ func lifetimeEnd(now int64, limitMs int) int64 {
 // tried again as long as somebody waits.
 func (s *server) openFailed(r closeReason, cause error) {
 	w, now := s.w, s.w.now()
-	w.loop.Wheel().Cancel(&s.timer)
+	run := s.login
 	s.sock.Close()
 	s.in.Release(w.loop)
 	s.out.Release(w.loop)
 	s.login = nil
 	s.rest = 0
 	s.tracker.Reset()
+	if run != nil && s.state == serverLoggingIn && run.encryption.Again(cause) {
+		s.openOtherWay(run)
+		return
+	}
+	w.loop.Wheel().Cancel(&s.timer)
 	w.stats.connectsFailed.inc()
 	host := backend.ClassOf(cause) == backend.HostFault
 	_, held := s.pool.logins.Held(now) // then the cause may be an old one, and tells nothing of the host
@@ -269,6 +334,18 @@ func (s *server) openFailed(r closeReason, cause error) {
 		w.adm.GiveUp(w.id, now, s.place)
 		s.forgotten()
 	}
+}
+
+// openOtherWay begins the second attempt, with TLS if the first one was without.
+func (s *server) openOtherWay(run *loginRun) {
+	w := s.w
+	s.login = &loginRun{encryption: run.encryption, tls: run.tls}
+	s.reason, s.eof, s.hangup, s.wantRead = reasonNone, false, false, false
+	s.setState(serverConnecting)
+	if w.reading == s {
+		w.reading = nil
+	}
+	w.opening = append(w.opening, s)
 }
 
 // refusedRetry is the pause after a refused login of a pool that has backends.

@@ -20,6 +20,7 @@ type settings struct {
 	origins    *configs.Origins // of cfg; nil when nobody told
 	table      *ruleTable
 	changed    map[string]bool // paths of what was set at run time
+	security   *security
 }
 
 // ruleTable is a Table that also knows which routes have settings of their own,

@@ -3,6 +3,7 @@ package engine
 import (
 	"sync/atomic"
 
+	"pgkinetic/engine/auth"
 	"pgkinetic/engine/reactor"
 )
 
@@ -26,6 +27,9 @@ type counters struct {
 	logins         counter // to PostgreSQL
 	connectsFailed counter
 	clientLogins   counter
+	loginsDelayed  counter // answers to wrong proofs that were held back
+	auth           [auth.Cert + 1][outcomeCount]counter
+	handshakes     [sides][outcomeCount]counter
 	serverErrors   counter
 	backendsLost   counter
 	backendsClosed counter
@@ -60,6 +64,41 @@ type Stats struct {
 	AcceptPaused                       uint64
 	Timeouts                           map[string]uint64
 	Closed                             map[string]uint64
+	AuthAttempts                       map[string]map[string]uint64 // of clients, by method and outcome
+	LoginsDelayed                      uint64                       // answers to wrong proofs that were held back
+	TLSHandshakes                      map[string]map[string]uint64 // by side (client, server) and outcome
+}
+
+// outcome is how a login or a TLS handshake has ended.
+type outcome uint8
+
+const (
+	outcomeOK     outcome = iota
+	outcomeDenied         // the proof was wrong, or there was none
+	outcomeFailed         // anything else: broken off, not allowed, not possible
+	outcomeCount
+)
+
+var attemptNames = [outcomeCount]string{"ok", "denied", "failed"}
+
+// side is whose TLS it is.
+type side uint8
+
+const (
+	sideClient side = iota
+	sideServer
+	sides
+)
+
+var sideNames = [sides]string{"client", "server"}
+
+func addOutcomes(sum map[string]map[string]uint64, key string, from *[outcomeCount]counter) {
+	if sum[key] == nil {
+		sum[key] = map[string]uint64{}
+	}
+	for o := range from {
+		sum[key][attemptNames[o]] += from[o].v.Load()
+	}
 }
 
 var timeoutNames = [timeoutKinds]string{
@@ -70,6 +109,7 @@ var timeoutNames = [timeoutKinds]string{
 // Stats sums the counters of all loops. Any goroutine.
 func (e *Engine) Stats() Stats {
 	s := Stats{
+		AuthAttempts: map[string]map[string]uint64{}, TLSHandshakes: map[string]map[string]uint64{},
 		Timeouts: map[string]uint64{}, Closed: map[string]uint64{}, Pins: map[string]uint64{}, Pinned: map[string]int64{}, Prepared: map[string]uint64{},
 	}
 	for _, w := range e.workers {
@@ -103,6 +143,13 @@ func (e *Engine) Stats() Stats {
 		for k := range c.timeouts {
 			s.Timeouts[timeoutNames[k]] += c.timeouts[k].v.Load()
 		}
+		for m := range c.auth {
+			addOutcomes(s.AuthAttempts, auth.Method(m).String(), &c.auth[m])
+		}
+		for k := range c.handshakes {
+			addOutcomes(s.TLSHandshakes, sideNames[k], &c.handshakes[k])
+		}
+		s.LoginsDelayed += c.loginsDelayed.v.Load()
 		for k := range c.closed {
 			s.Closed[reasonNames[k]] += c.closed[k].v.Load()
 		}

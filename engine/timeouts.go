@@ -26,6 +26,9 @@ const (
 	timeoutConnect
 	timeoutRecovery
 	timeoutKinds
+
+	// timeoutAnswer is no time-out: the answer to a wrong proof has been held back.
+	timeoutAnswer = timeoutKinds
 )
 
 const (
@@ -56,6 +59,9 @@ func (c *client) deadline() earliest {
 	w := c.w
 	if c.state < clientIdle {
 		e.add(timeoutLogin, c.since, int64(w.eng.cfg.Server.LoginTimeoutMs))
+	}
+	if c.state == clientAuth && c.auth.away == awayDelay && c.auth.answerAt < e.at {
+		e.at, e.kind = c.auth.answerAt, timeoutAnswer
 	}
 	if c.up == nil {
 		return e
@@ -174,10 +180,12 @@ func (e earliest) next(now int64) int64 {
 }
 
 func (c *client) expired(kind timeoutKind) {
-	if kind != timeoutCheckout {
+	if kind != timeoutCheckout && kind != timeoutAnswer {
 		c.w.stats.timeouts[kind].inc()
 	}
 	switch kind {
+	case timeoutAnswer:
+		c.answerRefused()
 	case timeoutLogin:
 		c.fatal(reasonLoginTimeout, errLoginTimeout)
 	case timeoutCheckout:

@@ -75,8 +75,9 @@ const (
 	msgCancel                      // *cancelRequest, on its way to the client it names
 	msgCancelDone                  // *cancelRequest, back
 	msgComputed                    // *server: a helper has derived its keys
-	msgResolved                    // *lookup: a name has been looked up
+	msgResolved                    // *nameLookup: a name has been looked up
 	msgControl                     // *control: a change from outside the loops
+	msgAuth                        // *authRun: what a login waits for has come
 	msgListen                      // *listenEvent, of a listener
 	msgListenTurn                  // events of listeners are left from the turn before
 	msgBye                         // end of the loop: say goodbye to PostgreSQL
@@ -90,7 +91,14 @@ func (w *worker) now() int64 { return w.loop.Now() }
 func (w *worker) accept(a *reactor.Accepted) {
 	c := &client{
 		w: w, id: w.eng.clientIDs.Add(1), counted: true, since: w.now(),
-		peer: routing.ClientAddr(a.Peer.Addr()),
+		peer: routing.ClientAddr(a.Peer.Addr()), port: a.Peer.Port(), local: a.Unix, security: w.eng.settings.Load().security,
+	}
+	var without bool
+	if c.header, without = c.security.believes(c.peer); !c.header && !without {
+		reactor.CloseFD(a.FD)
+		w.eng.unauthenticated.Add(-1)
+		w.stats.closed[reasonNoProxy].inc()
+		return
 	}
 	c.timer.Init(c)
 	if err := w.loop.Add(&c.sock, a.FD, a.Unix, c); err != nil {
@@ -117,9 +125,11 @@ func (w *worker) onMessage(m *reactor.Message) {
 	case msgComputed:
 		m.Ref.(*server).computed()
 	case msgResolved:
-		m.Ref.(*lookup).arrived()
+		m.Ref.(*nameLookup).arrived()
 	case msgControl:
 		w.controlled(m.Ref.(*control))
+	case msgAuth:
+		m.Ref.(*authRun).arrived()
 	case msgListen:
 		w.listenTold(m.Ref.(*listenEvent))
 	case msgListenTurn:

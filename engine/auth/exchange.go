@@ -339,30 +339,15 @@ func (x *Exchange) cause() string {
 }
 
 // Retry judges the proof again with a secret that was looked up anew, after a
-// Refusal with Wrong set. Results as Receive. A proof by SCRAM fits one salt and
-// one iteration count: with a secret that has others it says nothing, so the
-// Refusal stays, and the client's next login will show.
+// Refusal with Wrong set. Results as Receive. A proof by SCRAM is for one salt and
+// one iteration count, so with a fresh verifier it fails again though the password
+// be right: the client's next login will show.
 func (x *Exchange) Retry(fresh Secret, dst []byte) (out []byte, step Step, refused *Refusal) {
-	if x.state != stateWrong || !x.comparable(fresh) {
+	if x.state != stateWrong {
 		return dst, More, x.refused
 	}
 	x.secret = fresh
 	return x.settle(x.prove(dst))
-}
-
-// comparable tells whether the proof that was taken can be compared with fresh.
-func (x *Exchange) comparable(fresh Secret) bool {
-	kind := fresh.Kind()
-	switch x.asked {
-	case statePassword:
-		return kind != NoSecret
-	case stateMD5:
-		return kind == PlainSecret || kind == MD5Secret
-	default:
-		salt, iterations := x.shown(fresh)
-		return (kind == PlainSecret || kind == SCRAMSecret) &&
-			bytes.Equal(salt, x.sasl.salt) && iterations == x.sasl.iterations
-	}
 }
 
 // Keys returns, after Done, the client's SCRAM keys where it has proved itself by

@@ -25,8 +25,12 @@ func TestEveryMethodAndSecret(t *testing.T) {
 			if got != want {
 				t.Errorf("%v, secret %s, password %s:\n got %s\nwant %s", m, kind, password, got, want)
 			}
-			if got2 := x.Password().Reveal(); strings.HasSuffix(got, "ok") && m == Password && got2 != password {
-				t.Errorf("%v: password %q", m, got2)
+			learnt := ""
+			if m == Password && strings.HasSuffix(got, "ok") {
+				learnt = password
+			}
+			if x.Password().Reveal() != learnt {
+				t.Errorf("%v, secret %s, password %s: learnt %q", m, kind, password, x.Password().Reveal())
 			}
 		}
 	}
@@ -174,6 +178,22 @@ func TestUnknownUserLooksLikeAWrongPassword(t *testing.T) {
 	}
 	if salt("alice", Secret{}, keys) == salt("bob", Secret{}, keys) || salt("alice", Secret{}, keys) == salt("alice", Secret{}, NewKeys()) {
 		t.Error("one salt for two")
+	}
+}
+
+// TestNoProofFitsAnUnknownUser, not even one that fits what stands in for its secret.
+func TestNoProofFitsAnUnknownUser(t *testing.T) {
+	keys := NewKeys()
+	fitting := derive("pencil", keys.salt("alice"), Iterations)
+	keys.secrets.storedKey, keys.secrets.serverKey = fitting.storedKey, fitting.serverKey
+	secrets := secretsOf(t, "alice", "eraser")
+	for _, m := range []Method{Password, SCRAM} {
+		for _, kind := range []string{"none", "md5"} {
+			x := NewExchange(Decision{Method: m}, testPeer(false), secrets[kind], keys)
+			if o := run(t, x, &client{user: "alice", password: "pencil"}); o.refused == nil {
+				t.Errorf("%v, secret %s: %v", m, kind, o)
+			}
+		}
 	}
 }
 
@@ -334,7 +354,7 @@ func TestRetry(t *testing.T) {
 				t.Error("the client does not accept our signature")
 			}
 		}
-		if !want && *refused != *o.refused {
+		if !want && (refused.Fields != o.refused.Fields || !refused.Wrong) {
 			t.Errorf("another answer than before: %+v", refused)
 		}
 	}
@@ -356,6 +376,7 @@ func TestRetry(t *testing.T) {
 	f(SCRAM, Secret{}, now["plain"], true)
 	f(SCRAM, old["scram"], now["plain"], false)
 	f(SCRAM, old["plain"], now["md5"], false)
+	f(SCRAM, old["plain"], Secret{}, false)
 
 	x := NewExchange(Decision{Method: MD5}, testPeer(false), old["md5"], keys)
 	run(t, x, &client{user: "alice", password: "new"})

@@ -105,6 +105,12 @@ func TestCertificateNames(t *testing.T) {
 	f(Decision{Method: Trust, ClientCert: VerifyFull}, "bob", dn, trust)
 	f(Decision{Method: Trust, ClientCert: VerifyCA}, "bob", dn, "")
 
+	nameless := testPeer(true)
+	nameless.Verified = true
+	d, _ := NewRules(Policy{HBA: hbaStub{d: Decision{Method: Cert, Map: "staff"}}, Maps: mapStub{"", "alice"}}).Decide(nameless)
+	if o := run(t, NewExchange(d, nameless, Secret{}, NewKeys()), &client{}); o.refused == nil {
+		t.Error("a certificate without a name lets in")
+	}
 	withoutMaps := testPeer(true)
 	withoutMaps.Verified, withoutMaps.CommonName = true, "alice"
 	x := NewExchange(Decision{Method: Cert, ClientCert: VerifyFull, Map: "staff"}, withoutMaps, Secret{}, NewKeys())

@@ -35,3 +35,28 @@ func TestVectorOfRFC7677(t *testing.T) {
 		t.Errorf("client key %s", got)
 	}
 }
+
+// TestNonceIsThatOfTheExchange: another one of its length, with any proof.
+func TestNonceIsThatOfTheExchange(t *testing.T) {
+	f := func(nonce, want string) {
+		t.Helper()
+		c := &conversation{}
+		if refused := c.begin(initial(mechanism, "n,,n=,r=abc"), false); refused != nil {
+			t.Fatal(refused)
+		}
+		c.challenge(nil, "def", []byte("salt"), 1)
+		got := ""
+		if refused := c.finish([]byte("c=biws,r="+nonce+",p="+encode64(make([]byte, 32))), nil); refused != nil {
+			got = refused.Fields.Message + ": " + refused.Fields.Detail
+		}
+		if got != want {
+			t.Errorf("nonce %q: %q, want %q", nonce, got, want)
+		}
+	}
+	const mismatch = "invalid SCRAM response: Nonce does not match."
+	f("abcdef", "")
+	f("abcdeg", mismatch)
+	f("abc", mismatch)
+	f("", mismatch)
+	f("abcdefg", mismatch)
+}

@@ -119,11 +119,12 @@ func decode64[T string | []byte](text T) ([]byte, error) {
 
 // decodeKey fills in k, of which text must be the whole.
 func decodeKey[T string | []byte](k *key, text T) bool {
-	if len(text) != base64.StdEncoding.EncodedLen(len(k)) {
+	p, err := decode64(text)
+	if err != nil || len(p) != len(k) {
 		return false
 	}
-	p, err := decode64(text)
-	return err == nil && copy(k[:], p) == len(k) && len(p) == len(k)
+	copy(k[:], p)
+	return true
 }
 
 // Kind returns the form in which the secret is stored.

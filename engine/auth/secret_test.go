@@ -52,10 +52,11 @@ func TestParseSecret(t *testing.T) {
 	edit("4096", "4096 ")
 	edit("W22ZaJ0SNY7soEsUEjb6gQ==", "")
 	edit("W22ZaJ0SNY7soEsUEjb6gQ==", "W22ZaJ0SNY7soEsUEjb6gR==") // bits beyond the end
-	edit("W22Z", "W22\n")
+	edit("W22Z", "W22Z\n")
 	edit("W22Z", "W*2Z")
 	edit("WG5d", "WG5")
-	edit("WG5d", "W\n5d")
+	edit("WG5d", "WG5d\r")
+	edit("WG5d", "WG5dWG5d")
 	edit("T4qY=", "T4qYY")
 	wrong(pencilSecret + "=")
 	wrong(pencilSecret + "\x00")

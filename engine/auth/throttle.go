@@ -78,10 +78,10 @@ func (t *Throttle) Succeeded(addr netip.Addr) {
 
 // network is what counts as one address.
 func network(addr netip.Addr) netip.Addr {
-	addr = addr.Unmap().WithZone("")
+	addr = addr.Unmap()
 	if !addr.Is6() {
 		return addr
 	}
-	prefix, _ := addr.Prefix(64) // fails for no IPv6 address
+	prefix, _ := addr.Prefix(64) // fails for no IPv6 address, and drops the zone
 	return prefix.Addr()
 }

@@ -223,7 +223,7 @@ func (x *Exchange) shown(secret Secret) (salt []byte, iterations int) {
 		x.keys.met(v)
 		return v.salt, v.iterations
 	case PlainSecret:
-		return x.keys.salt(user), Iterations
+		return x.keys.salt(user), ourIterations
 	case NoSecret, MD5Secret:
 	}
 	v := x.keys.unknown(user)

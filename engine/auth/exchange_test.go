@@ -184,7 +184,7 @@ func TestUnknownUserLooksLikeAWrongPassword(t *testing.T) {
 // TestNoProofFitsAnUnknownUser, not even one that fits what stands in for its secret.
 func TestNoProofFitsAnUnknownUser(t *testing.T) {
 	keys := NewKeys()
-	fitting := derive("pencil", keys.salt("alice"), Iterations)
+	fitting := derive("pencil", keys.salt("alice"), ourIterations)
 	keys.secrets.storedKey, keys.secrets.serverKey = fitting.storedKey, fitting.serverKey
 	secrets := secretsOf(t, "alice", "eraser")
 	for _, m := range []Method{Password, SCRAM} {

@@ -70,7 +70,7 @@ func (k *Keys) met(v *verifier) { k.common.CompareAndSwap(0, int64(v.iterations)
 func (k *Keys) unknown(user string) *verifier {
 	iterations := int(k.common.Load())
 	if iterations == 0 {
-		iterations = Iterations
+		iterations = ourIterations
 	}
 	return &verifier{salt: k.salt(user), iterations: iterations, storedKey: k.secrets.storedKey, serverKey: k.secrets.serverKey}
 }
@@ -98,7 +98,7 @@ func (k *Keys) known(user, password string) *verifier {
 // derive makes the verifier of a user's plain password known: milliseconds, on a
 // helper only.
 func (k *Keys) derive(user, password string) *verifier {
-	v := derive(password, k.salt(user), Iterations)
+	v := derive(password, k.salt(user), ourIterations)
 	id := k.id(user, password)
 	k.mu.Lock()
 	defer k.mu.Unlock()

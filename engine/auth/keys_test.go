@@ -73,10 +73,10 @@ func TestUnknownUsersIterations(t *testing.T) {
 			t.Errorf("%d iterations, want %d", x.sasl.iterations, want)
 		}
 	}
-	f(Secret{}, Iterations)
+	f(Secret{}, ourIterations)
 	f(parse(t, stored("pencil", "0123456789abcdef", 9)), 9)
 	f(Secret{}, 9)
 	f(parse(t, stored("pencil", "0123456789abcdef", 8)), 8)
 	f(Secret{}, 9)
-	f(Plain("pencil"), Iterations)
+	f(Plain("pencil"), ourIterations)
 }

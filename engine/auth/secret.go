@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// MaxSecret bounds a stored secret, in bytes.
-	MaxSecret = 8 << 10
+	// maxSecret bounds a stored secret, in bytes.
+	maxSecret = 8 << 10
 	// maxIterations bounds the PBKDF2 iterations of a stored secret: seconds of CPU
 	// for each login by the method password.
 	maxIterations = 10_000_000
@@ -66,8 +66,8 @@ func Plain(password string) Secret {
 // No error shows any part of it.
 func ParseSecret(text string) (Secret, error) {
 	switch {
-	case len(text) > MaxSecret:
-		return Secret{}, fmt.Errorf("a secret of %d bytes (at most %d)", len(text), MaxSecret)
+	case len(text) > maxSecret:
+		return Secret{}, fmt.Errorf("a secret of %d bytes (at most %d)", len(text), maxSecret)
 	case strings.IndexByte(text, 0) >= 0:
 		return Secret{}, errors.New("a secret with a NUL byte")
 	case strings.HasPrefix(text, scramPrefix):

@@ -33,7 +33,7 @@ func TestParseSecret(t *testing.T) {
 	f("scram-sha-256$4096:", PlainSecret)
 	f("SCRAM-SHA-256", PlainSecret)
 	f(pencilSecret, SCRAMSecret)
-	f(strings.Repeat("x", MaxSecret), PlainSecret)
+	f(strings.Repeat("x", maxSecret), PlainSecret)
 
 	wrong := func(text string) {
 		t.Helper()
@@ -60,7 +60,7 @@ func TestParseSecret(t *testing.T) {
 	edit("T4qY=", "T4qYY")
 	wrong(pencilSecret + "=")
 	wrong(pencilSecret + "\x00")
-	wrong(strings.Repeat("x", MaxSecret+1))
+	wrong(strings.Repeat("x", maxSecret+1))
 }
 
 // TestNothingPrintsASecret plants secrets everywhere and looks for them, and for
@@ -138,7 +138,7 @@ func TestNothingPrintsASecret(t *testing.T) {
 	for _, text := range []string{
 		"\"alice\" \"" + password, "\"alice\" " + password, "\"alice\" \"SCRAM-SHA-256$" + password + "\"",
 		"\"alice\" \"" + password + "\x00\"", "\"a\" \"" + password + "\"\n\"a\" \"" + password + "\"",
-		"\"alice\" \"" + password + strings.Repeat("x", MaxSecret) + "\"", "\"alice " + password,
+		"\"alice\" \"" + password + strings.Repeat("x", maxSecret) + "\"", "\"alice " + password,
 	} {
 		users, problems := load(text)
 		if users != nil || problems == "" {

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// MaxUsersFile bounds a file of users, in bytes: a hundred thousand users with
+	// maxUsersFile bounds a file of users, in bytes: a hundred thousand users with
 	// SCRAM secrets.
-	MaxUsersFile = 16 << 20
+	maxUsersFile = 16 << 20
 	// maxProblems is how many problems of one file are told.
 	maxProblems = 20
 )
@@ -68,9 +68,9 @@ func readFile(files fs.FS, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }()
-	text, err := io.ReadAll(io.LimitReader(f, MaxUsersFile+1))
-	if err == nil && len(text) > MaxUsersFile {
-		err = fmt.Errorf("%s: more than %d bytes", name, MaxUsersFile)
+	text, err := io.ReadAll(io.LimitReader(f, maxUsersFile+1))
+	if err == nil && len(text) > maxUsersFile {
+		err = fmt.Errorf("%s: more than %d bytes", name, maxUsersFile)
 	}
 	return text, err
 }
@@ -163,11 +163,3 @@ func (u *Users) Find(user string) (s Secret, ok bool) {
 
 // mostlyLegacy: see Users.
 func (u *Users) mostlyLegacy() bool { return u != nil && u.legacy }
-
-// Len is the number of users.
-func (u *Users) Len() int {
-	if u == nil {
-		return 0
-	}
-	return len(u.secrets)
-}

@@ -10,9 +10,9 @@ import (
 	"github.com/xdg-go/stringprep"
 )
 
-// Iterations is how often PBKDF2 hashes a password that we derive keys of:
+// ourIterations is how often PBKDF2 hashes a password that we derive keys of:
 // PostgreSQL's default, so that such a user looks like PostgreSQL's own.
-const Iterations = 4096
+const ourIterations = 4096
 
 // saltLen is the length of our salts, which is that of PostgreSQL's.
 const saltLen = 16

@@ -86,8 +86,8 @@ type client struct {
 	out      reactor.Chain
 	timer    reaper.Timer
 	w        *worker
-	up       *userPool         // nil before login
-	peer     netip.Addr        // as it was accepted, or as its proxy says; invalid behind a Unix socket
+	up       *userPool  // nil before login
+	peer     netip.Addr // as it was accepted, or as its proxy says; invalid behind a Unix socket
 	security *security
 	auth     *authRun
 	limits   *configs.Capacity // those that hold for it now; nil before login

@@ -237,18 +237,18 @@ func (c *client) refreshSecret(refused *auth.Refusal) (goesOn bool) {
 func (c *client) consumeAuth(p []byte) int {
 	i := 0
 	for c.state == clientAuth && c.auth.awaits() {
-		typ, size, err := protocol.PeekFrontend(p[i:])
+		typ, size, err := protocol.PeekFrame(p[i:])
 		if err == protocol.ErrShort {
 			break
 		}
-		if err != nil || size > protocol.SmallMessage {
+		if err == nil && size-protocol.HeaderLen > c.auth.x.Limit() {
+			err = protocol.ErrLength
+		}
+		if err != nil {
 			c.fatal(reasonClientProtocol, violationError(typ, err))
 			return i
 		}
 		if size > len(p)-i {
-			if size-protocol.HeaderLen > c.auth.x.Limit() {
-				c.fatal(reasonClientProtocol, violationError(typ, protocol.ErrLength))
-			}
 			break
 		}
 		c.authStep(c.auth.x.Receive(typ, p[i+protocol.HeaderLen:i+size], nil))

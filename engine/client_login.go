@@ -141,8 +141,8 @@ func (c *client) loggedIn() {
 	w.stats.clientLogins.inc()
 	if w.eng.cfg.Log.Connections {
 		application, _ := c.prof.Get("application_name")
-		w.log.Info("client connected", "client", c.id, "database", c.up.pool.key.database, "user", c.up.tenant.User,
-			"application", application)
+		w.log.Info("client connected", "client", c.id, "address", c.address(), "database", c.up.pool.key.database,
+			"user", c.up.tenant.User, "application", application, "tls", c.sock.IsSecure())
 	}
 	c.armTimer()
 	w.later(c)

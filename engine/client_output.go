@@ -145,7 +145,7 @@ func (c *client) fatal(r closeReason, e *protocol.ErrorFields) {
 	if c.reason == reasonNone {
 		c.reason = r
 	}
-	if c.state < clientIdle {
+	if c.state < clientIdle && r != reasonAuthFailed { // of that there is a line already
 		c.logRefused(&f)
 	}
 	c.part()

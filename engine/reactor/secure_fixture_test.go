@@ -98,7 +98,7 @@ func (c secureCase) serverConfig() *tls.Config {
 func (c secureCase) clientConfig() *tls.Config {
 	return &tls.Config{
 		RootCAs: keysOnce().authority, ServerName: "localhost", MinVersion: c.version, MaxVersion: c.version,
-		NextProtos: []string{"postgresql"}, DynamicRecordSizingDisabled: true,
+		NextProtos: []string{"postgresql"}, // and small records first
 	}
 }
 

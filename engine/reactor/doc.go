@@ -17,5 +17,5 @@
 //
 // Files: loop (rounds, turns, stop), poller (epoll), mailbox, timer and clock, socket
 // (registration), syscalls, chunk and chain (buffers), outbox (the writes of a round) and
-// ring (io_uring), dial, listen and listen_unix (listeners), acceptor, helpers.
+// ring (io_uring), secure (TLS below a socket) and secure_handshake, dial, listen and listen_unix (listeners), acceptor, helpers.
 package reactor

@@ -224,7 +224,7 @@ func TestPutThenLeave(t *testing.T) {
 	}
 }
 
-func fatal(t *testing.T, err error) {
+func fatal(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Error(err)

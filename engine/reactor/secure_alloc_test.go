@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"net"
 	"testing"
 )
 
@@ -63,6 +64,59 @@ func BenchmarkSecureEcho(b *testing.B) {
 				}
 			})
 		}
+	}
+}
+
+// BenchmarkSecureCalls is the loop's half of a message of 100 bytes, without its
+// wake-ups: Put and its sending, read raw by the peer; and what the peer writes, read
+// raw or by Read. The differences are what TLS costs.
+func BenchmarkSecureCalls(b *testing.B) {
+	const size = 100
+	for _, version := range []uint16{0, tls.VersionTLS12, tls.VersionTLS13} {
+		name, running := "plain", startLoop(b)
+		var s *sender
+		var peer, conn net.Conn
+		if version == 0 {
+			s = new(sender)
+			var fd int
+			fd, conn = pair(b, "unix")
+			peer = conn
+			on(b, running, func() { fatal(b, running.Add(&s.Socket, fd, true, s)) })
+		} else {
+			secure, client := secureCase{version, false, "unix"}.sender(b, running)
+			name, s, peer, conn = tls.VersionName(version), &secure.sender, client, client.NetConn()
+		}
+		on(b, running, func() { s.Detach() })
+		l, err := NewLoop(0, LoopOptions{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		fatal(b, l.Attach(&s.Socket))
+		message, buf := [][]byte{make([]byte, size)}, make([]byte, 2*size)
+		f := func(what string, fn func() (int, error)) {
+			b.Run(name+" "+what, func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					if n, err := fn(); n < size || err != nil {
+						b.Fatal(n, err)
+					}
+				}
+			})
+		}
+		write := func() {
+			_, err := peer.Write(message[0])
+			fatal(b, err)
+		}
+		f("write, Read", func() (int, error) { write(); return s.Read(buf) })
+		f("write, raw read", func() (int, error) { write(); return rawRead(s.FD(), buf) })
+		f("Put, raw read", func() (int, error) {
+			_, err := s.Put(message)
+			fatal(b, err)
+			s.Flush()
+			return conn.Read(buf)
+		})
+		l.Stop()
+		_ = l.Run()
 	}
 }
 

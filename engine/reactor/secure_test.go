@@ -81,7 +81,7 @@ type secureSender struct {
 func (s *secureSender) OnSecured(_ *Socket, err error) { s.secured <- err }
 
 // sender starts a sender on the loop and returns its peer after the handshake.
-func (c secureCase) sender(t *testing.T, l *Loop) (*secureSender, *tls.Conn) {
+func (c secureCase) sender(t testing.TB, l *Loop) (*secureSender, *tls.Conn) {
 	t.Helper()
 	ours, theirs := c.configs()
 	fd, conn := smallPair(t, c.network)

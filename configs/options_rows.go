@@ -55,7 +55,7 @@ var serverOptions = []Option{
 	},
 	{
 		Section: sectionServer, Key: "max_unauthenticated", Kind: KindInt, Default: 1000, Min: 1, Max: 100_000, Scope: ScopeProcess,
-		Doc: "Client sockets that have not sent their startup packet. One more is closed unseen",
+		Doc: "Client sockets whose owners have not proved who they are. One more is closed unseen, or displaces the oldest that has had a second",
 	},
 	{
 		Section: sectionServer, Key: "backlog", Kind: KindInt, Default: 4096, Min: 1, Max: 65535, Scope: ScopeProcess,

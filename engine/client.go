@@ -90,6 +90,8 @@ type client struct {
 	peer     netip.Addr // as it was accepted, or as its proxy says; invalid behind a Unix socket
 	security *security
 	auth     *authRun
+	before   *client // in worker.unknown, while counted
+	behind   *client
 	limits   *configs.Capacity // those that hold for it now; nil before login
 	route    *route            // of its present or last request; nil before the first
 	srv      *server
@@ -137,7 +139,7 @@ type client struct {
 	unbound    bool // an unnamed Parse of this group has not been bound yet
 	strange    bool // the backend's unnamed statement may be another client's
 	memWait    bool // in worker.paused
-	counted    bool // in Engine.unauthenticated
+	counted    bool // in Engine.unauthenticated and worker.unknown
 	hasSlot    bool
 	minor      uint8
 	asked      uint8 // encryption requests seen, a bit each

@@ -299,8 +299,7 @@ func (c *client) authenticated() {
 	w, run := c.w, c.auth
 	w.stats.auth[run.decision.Method][outcomeOK].inc()
 	w.eng.throttle.Succeeded(c.peer)
-	w.eng.unauthenticated.Add(-1)
-	c.counted = false
+	w.known(c)
 	c.auth, c.security = nil, nil
 	c.setState(clientLogin)
 	up, reason, e := w.eng.registry.find(run.database, run.user)

@@ -201,17 +201,6 @@ func (e *Engine) listen() error {
 	return nil
 }
 
-// admitSocket bounds sockets whose owners have not proved who they are.
-func (e *Engine) admitSocket() bool {
-	n := e.unauthenticated.Add(1)
-	if n > int64(e.cfg.Server.MaxUnauthenticated) {
-		e.unauthenticated.Add(-1)
-		return false
-	}
-	raise(&e.peakUnknown, n)
-	return true
-}
-
 // Start runs loops and acceptor. It returns at once.
 func (e *Engine) Start() {
 	e.started.Store(true)

@@ -11,6 +11,7 @@ const (
 	reasonClientProtocol                 // the client broke the protocol
 	reasonHandshake                      // TLS did not come about
 	reasonNoProxy                        // proxy_protocol is required, and it is no proxy
+	reasonDisplaced                      // max_unauthenticated, and it has not proved who it is
 	reasonAuthFailed                     // it did not prove who it is, or may not come in
 	reasonLoginRefused                   // unknown database, replication, bad parameter, …
 	reasonTooManyClients                 // max_clients of process, database or user
@@ -49,6 +50,7 @@ var reasonNames = [reasonCount]string{
 	reasonClientProtocol:     "client_protocol_violation",
 	reasonHandshake:          "tls_handshake_failed",
 	reasonNoProxy:            "not_from_a_proxy",
+	reasonDisplaced:          "max_unauthenticated",
 	reasonAuthFailed:         "authentication_failed",
 	reasonLoginRefused:       "login_refused",
 	reasonTooManyClients:     "too_many_clients",

@@ -41,6 +41,7 @@ type worker struct {
 
 	slots      slotTable
 	all        clientList
+	unknown    unknownList // those of all who have not proved who they are
 	servers    serverList
 	cancels    cancelTable
 	listens    loopListens
@@ -90,24 +91,26 @@ func (w *worker) now() int64 { return w.loop.Now() }
 // accept takes a new socket from the acceptor.
 func (w *worker) accept(a *reactor.Accepted) {
 	c := &client{
-		w: w, id: w.eng.clientIDs.Add(1), counted: true, since: w.now(),
+		w: w, id: w.eng.clientIDs.Add(1), since: w.now(),
 		peer: routing.ClientAddr(a.Peer.Addr()), port: a.Peer.Port(), local: a.Unix, security: w.eng.settings.Load().security,
 	}
 	var without bool
 	if c.header, without = c.security.believes(c.peer); !c.header && !without {
-		reactor.CloseFD(a.FD)
-		w.eng.unauthenticated.Add(-1)
-		w.stats.closed[reasonNoProxy].inc()
+		w.turnAway(a.FD, reasonNoProxy)
+		return
+	}
+	if !w.makeRoom() {
+		w.turnAway(a.FD, reasonDisplaced)
 		return
 	}
 	c.timer.Init(c)
 	if err := w.loop.Add(&c.sock, a.FD, a.Unix, c); err != nil {
-		reactor.CloseFD(a.FD)
-		w.eng.unauthenticated.Add(-1)
+		w.turnAway(a.FD, reasonNone)
 		w.log.Error("cannot register a client", "error", err)
 		return
 	}
 	w.all.add(c)
+	w.unknown.add(c)
 	w.stats.clientsOpen.Add(1)
 	c.armTimer()
 	w.loop.Later(&c.sock) // its first bytes are there already, as a rule
@@ -177,9 +180,7 @@ func (w *worker) forget(c *client) {
 	w.all.remove(c)
 	w.stats.clientsOpen.Add(-1)
 	w.stats.closed[c.reason].inc()
-	if c.counted {
-		w.eng.unauthenticated.Add(-1)
-	}
+	w.known(c)
 	if c.up == nil {
 		return
 	}

@@ -30,12 +30,12 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"pgkinetic/engine/dial"
 	"pgkinetic/engine/reactor"
 	"pgkinetic/protocol"
 )
@@ -76,8 +76,7 @@ type listeners struct {
 	probes int64           // probeEvery
 }
 
-// listener is one connection that listens, or tries to. What its goroutine alone
-// uses is in listenerConn.
+// listener is one connection that listens, or tries to.
 type listener struct {
 	set      *listeners
 	key      listenerKey
@@ -87,10 +86,9 @@ type listener struct {
 	// guarded by set.mu
 	channels map[string]*channel
 	changes  []*channel
-	conn     net.Conn // of the present connection or login
-	parked   bool     // the goroutine waits for bytes: a deadline in the past wakes it
-	pid      uint32   // of the present connection; 0 while there is none
-	emptyAt  int64    // since when there is no channel
+	parked   *dial.Conn // on which the goroutine waits for bytes: a deadline in the past wakes it
+	pid      uint32     // of the present connection; 0 while there is none
+	emptyAt  int64      // since when there is no channel
 }
 
 // channel is a channel of one listener.
@@ -116,9 +114,7 @@ func (ls *listeners) close() {
 	ls.ended = true
 	ls.cancel()
 	for _, l := range ls.byKey {
-		if l.conn != nil {
-			_ = l.conn.SetDeadline(past) // its goroutine ends the connection
-		}
+		l.wake() // its goroutine ends the connection
 	}
 	ls.mu.Unlock()
 	ls.running.Wait()
@@ -250,9 +246,9 @@ func (ch *channel) due() bool { return (len(ch.subs) > 0) != ch.held }
 
 // wake makes the goroutine look at what has changed, if it waits for bytes.
 func (l *listener) wake() {
-	if l.parked {
-		l.parked = false
-		_ = l.conn.SetReadDeadline(past)
+	if l.parked != nil {
+		l.parked.SetReadDeadline(past)
+		l.parked = nil
 	}
 }
 
@@ -359,7 +355,7 @@ func (l *listener) refused(ch *channel) (told []*subscription) {
 func (l *listener) dropped() (told []*subscription) {
 	l.set.mu.Lock()
 	defer l.set.mu.Unlock()
-	l.conn, l.pid, l.parked = nil, 0, false
+	l.pid, l.parked = 0, nil
 	l.changes = nil
 	for _, ch := range l.channels {
 		ch.held, ch.busy, ch.queued = false, false, false

@@ -8,6 +8,7 @@ package engine
 // no loop waits for it: they exchange what listeners.mu guards, and events.
 
 import (
+	"context"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"pgkinetic/backend"
+	"pgkinetic/engine/dial"
 	"pgkinetic/engine/reactor"
 	"pgkinetic/protocol"
 )
@@ -30,6 +32,9 @@ const (
 	// an answer, so that a connection that is half open is found out.
 	probeEvery = int64(30 * time.Second)
 )
+
+// errEnded: the process stops.
+var errEnded = errors.New("shutting down")
 
 // run is the goroutine.
 func (l *listener) run() {
@@ -52,7 +57,7 @@ func (l *listener) run() {
 			l.connected(c)
 			round = 0
 			err = l.serve(c)
-			c.close()
+			c.Close()
 			if err == nil {
 				return // it has retired
 			}
@@ -93,12 +98,12 @@ func (l *listener) pause(round int) {
 	}
 }
 
-func (l *listener) connected(c *listenerConn) {
+func (l *listener) connected(c *dial.Conn) {
 	l.set.mu.Lock()
-	l.pid = c.pid
+	l.pid = c.PID()
 	l.set.mu.Unlock()
 	if e := l.set.eng; e.cfg.Log.Connections {
-		e.log.Info("listener connected", "pid", c.pid, "host", l.key.pool.host.name,
+		e.log.Info("listener connected", "pid", c.PID(), "host", l.key.pool.host.name,
 			"database", l.key.pool.key.database, "user", l.key.pool.key.user, "encoding", l.key.encoding)
 	}
 }
@@ -139,7 +144,7 @@ func (l *listener) failWith(subs []*subscription, e *protocol.ErrorFields) {
 
 // serve works on a connection until it is lost (an error) or nobody has listened
 // for a while (nil).
-func (l *listener) serve(c *listenerConn) error {
+func (l *listener) serve(c *dial.Conn) error {
 	at := reactor.Now() // when PostgreSQL was last heard
 	for {
 		if batch := l.take(changeBatch); len(batch) > 0 {
@@ -176,11 +181,11 @@ func (l *listener) serve(c *listenerConn) error {
 
 // await waits for a message until the time given, or until something is to be
 // done, and deals with it.
-func (l *listener) await(c *listenerConn, until int64) (heard bool, err error) {
-	if !l.park(until) {
+func (l *listener) await(c *dial.Conn, until int64) (heard bool, err error) {
+	if !l.park(c, until) {
 		return false, nil
 	}
-	typ, m, err := c.message()
+	typ, body, err := c.Receive()
 	l.unpark()
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -190,18 +195,18 @@ func (l *listener) await(c *listenerConn, until int64) (heard bool, err error) {
 	}
 	switch typ {
 	case protocol.BackendNotificationResponse:
-		return true, l.notify(m)
+		return true, l.notify(body)
 	case protocol.BackendNoticeResponse, protocol.BackendParameterStatus:
 		return true, nil
 	case protocol.BackendErrorResponse:
-		return false, &backend.RefusedError{Fields: protocol.DecodeError(m[protocol.HeaderLen:])}
+		return false, &backend.RefusedError{Fields: protocol.DecodeError(body)}
 	}
 	return false, &backend.ViolationError{What: "a listener got an answer to nothing"}
 }
 
 // park sets the deadline of a wait for bytes and lets wake interrupt it; false:
 // there is something to do.
-func (l *listener) park(until int64) bool {
+func (l *listener) park(c *dial.Conn, until int64) bool {
 	l.set.mu.Lock()
 	defer l.set.mu.Unlock()
 	if len(l.changes) > 0 || l.set.ended {
@@ -210,23 +215,24 @@ func (l *listener) park(until int64) bool {
 	if len(l.channels) == 0 {
 		until = min(until, l.emptyAt+l.set.idle)
 	}
-	l.parked = true
-	_ = l.conn.SetReadDeadline(time.Now().Add(time.Duration(until - reactor.Now())))
+	l.parked = c
+	c.SetReadDeadline(time.Now().Add(time.Duration(until - reactor.Now())))
 	return true
 }
 
 func (l *listener) unpark() {
 	l.set.mu.Lock()
-	l.parked = false
+	l.parked = nil
 	l.set.mu.Unlock()
 }
 
 // ask runs a statement within the time-out.
-func (l *listener) ask(c *listenerConn, sql string) (refusal *protocol.ErrorFields, err error) {
-	c.setDeadline(time.Now().Add(time.Duration(l.timeout())))
+func (l *listener) ask(c *dial.Conn, sql string) (refusal *protocol.ErrorFields, err error) {
+	ctx, stop := context.WithTimeout(l.set.ctx, time.Duration(l.timeout()))
+	defer stop()
 	var bad error
-	refusal, err = c.query(sql, func(m []byte) {
-		if e := l.notify(m); e != nil {
+	refusal, err = query(ctx, c, sql, func(body []byte) {
+		if e := l.notify(body); e != nil {
 			bad = e
 		}
 	})
@@ -238,7 +244,7 @@ func (l *listener) ask(c *listenerConn, sql string) (refusal *protocol.ErrorFiel
 
 // carryOut makes the batch true on the connection: in one transaction, or, if
 // PostgreSQL refuses that, each by itself.
-func (l *listener) carryOut(c *listenerConn, batch []*channel) error {
+func (l *listener) carryOut(c *dial.Conn, batch []*channel) error {
 	listens := l.begun(batch)
 	var sql []byte
 	for i, ch := range batch {
@@ -272,8 +278,8 @@ func (l *listener) carryOut(c *listenerConn, batch []*channel) error {
 
 // notify passes a NotificationResponse on to every loop that has clients of its
 // channel: one copy for all.
-func (l *listener) notify(m []byte) error {
-	name, err := notified(m)
+func (l *listener) notify(body []byte) error {
+	name, err := notified(body)
 	if err != nil {
 		return err
 	}
@@ -281,7 +287,7 @@ func (l *listener) notify(m []byte) error {
 	if len(subs) == 0 {
 		return nil
 	}
-	m = append([]byte(nil), m...)
+	m := notification(body)
 	for _, s := range subs {
 		l.tell(&listenEvent{kind: listenHeard, sub: s, message: m})
 	}

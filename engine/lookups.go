@@ -6,15 +6,12 @@ package engine
 // is gone; a reload gives it its new settings.
 
 import (
-	"context"
 	"time"
 
 	"pgkinetic/backend"
 	"pgkinetic/configs"
 	"pgkinetic/engine/auth"
 	"pgkinetic/engine/auth/lookup"
-	"pgkinetic/engine/dial"
-	"pgkinetic/engine/tlsconfig"
 )
 
 // maintenanceDatabase is where users are looked up for the entry that is for all
@@ -54,25 +51,13 @@ func (r *registry) lookupConfig(s *settings, entry *configs.Database) (c lookup.
 		database = maintenanceDatabase
 	}
 	return lookup.Config{
-		Server: dial.Config{
-			Host: h.target, Connect: h.connect, Mode: x.tls.ServerMode(), TLS: x.tls.Server(h.target), EndPoint: tlsconfig.EndPoint,
-			Login:   backend.LoginConfig{User: user, Database: database, Credentials: x.credentials(entry, user)},
-			Compute: e.compute,
-		},
+		Server: e.dialing(x, h, backend.LoginConfig{
+			User: user, Database: database, Credentials: x.credentials(entry, user),
+		}),
 		Query:    query,
 		Timeout:  time.Duration(cfg.Effective(entry, nil, nil).ConnectTimeoutMs) * time.Millisecond,
 		CacheFor: time.Duration(cfg.Auth.QueryCacheMs) * time.Millisecond,
 	}, true
-}
-
-// compute does the CPU work of a goroutine of our own, within the bound of all.
-func (e *Engine) compute(ctx context.Context, work func()) error {
-	if err := e.helpers.Acquire(ctx); err != nil {
-		return err
-	}
-	defer e.helpers.Release()
-	work()
-	return nil
 }
 
 // applyLookups tells the look-ups that are there of new settings.

@@ -64,7 +64,7 @@ func Open(ctx context.Context, cfg *Config) (*Conn, error) {
 			return c, nil
 		}
 		if !encryption.Again(err) {
-			return nil, cfg.explain(ctx, err)
+			return nil, cfg.Explain(ctx, err)
 		}
 	}
 }
@@ -95,20 +95,25 @@ func open(ctx context.Context, cfg *Config, e *backend.Encryption) (*Conn, error
 	return c, nil
 }
 
-// explain words what ended an Open before PostgreSQL or the rules of its
-// protocol said why.
-func (cfg *Config) explain(ctx context.Context, err error) error {
+// Explain words what ended an Open, or the first statements behind it, before
+// PostgreSQL or the rules of its protocol said why. A Fault is given back as it is.
+func (cfg *Config) Explain(ctx context.Context, err error) error {
 	var fault backend.Fault
 	switch {
 	case errors.As(err, &fault):
 		return err
 	case ctx.Err() != nil, errors.Is(err, os.ErrDeadlineExceeded):
 		err = errTimeout
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		err = errClosed
 	}
 	return fmt.Errorf("cannot connect to PostgreSQL at %s: %w", cfg.Host, err)
 }
 
-var errTimeout = errors.New("no answer in time")
+var (
+	errTimeout = errors.New("no answer in time")
+	errClosed  = errors.New("server closed the connection during the login")
+)
 
 // encrypt asks for TLS where the mode says so, and gives what the login is to be
 // bound to.
@@ -199,6 +204,11 @@ func (c *Conn) Bound(ctx context.Context) (release func()) {
 		}
 	}
 }
+
+// SetReadDeadline sets until when Receive waits. A Receive that ends so, with
+// os.ErrDeadlineExceeded, has lost nothing: the next one goes on. It is no part of
+// the use that is one goroutine's: it may interrupt a Receive.
+func (c *Conn) SetReadDeadline(at time.Time) { _ = c.net.SetReadDeadline(at) }
 
 // Send writes all of p.
 func (c *Conn) Send(p []byte) error {

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -27,30 +25,8 @@ func secureServer(t *testing.T) (*pgtest.Server, *x509.CertPool) {
 	t.Helper()
 	authority := testcert.Authority("authority")
 	cert := authority.Issue(testcert.Request{CommonName: "postgres", Addresses: []net.IP{net.IPv4(127, 0, 0, 1)}})
-	dir, remove, err := pgtest.PrivateDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(remove)
-	write := func(name string, text []byte) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if u := pgtest.Unprivileged(); u != nil {
-			if err := os.Chown(path, int(u.Uid), int(u.Gid)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return path
-	}
-	s := pgtest.Start(
-		t, pgtest.Setting("ssl", "on"),
-		pgtest.Setting("ssl_cert_file", write("cert.pem", cert.PEM())), pgtest.Setting("ssl_key_file", write("key.pem", cert.KeyPEM())),
-	)
-	roots := x509.NewCertPool()
-	roots.AddCert(authority.X509)
-	return s, roots
+	s := pgtest.Start(t, pgtest.Certificate(cert.PEM(), cert.KeyPEM()))
+	return s, authority.Pool()
 }
 
 // Each mode against each pg_hba.conf, and what the session is then: PostgreSQL

@@ -75,6 +75,15 @@ func (o owner) privateDir() (string, error) {
 	return dir, nil
 }
 
+// writeFile writes a file that only the owner can read.
+func (o owner) writeFile(path string, text []byte) error {
+	err := os.WriteFile(path, text, 0o600)
+	if err == nil && o.credential != nil {
+		err = os.Chown(path, int(o.credential.Uid), int(o.credential.Gid))
+	}
+	return err
+}
+
 // FreePort finds a TCP port of 127.0.0.1 that nobody listens on. It lies below the range from which the kernel takes the
 // ports of outgoing connections, so that a stopped server finds its port free again.
 func FreePort() (int, error) {

@@ -26,6 +26,7 @@ type Option func(*options)
 
 type options struct {
 	settings [][2]string
+	files    map[string][]byte // by name in the data directory
 }
 
 // Setting puts one line into postgresql.conf, after (and so above) the defaults of this package.
@@ -35,6 +36,14 @@ func Setting(name, value string) Option {
 
 // MaxConnections sets max_connections (default 100, of which PostgreSQL keeps 3 for superusers).
 func MaxConnections(n int) Option { return Setting("max_connections", fmt.Sprint(n)) }
+
+// Certificate switches TLS on, with a certificate (its chain behind it) and its key in PEM.
+func Certificate(cert, key []byte) Option {
+	return func(o *options) {
+		Setting("ssl", "on")(o)
+		o.files = map[string][]byte{"server.crt": cert, "server.key": key} // the names that PostgreSQL looks for
+	}
+}
 
 // Server is a running PostgreSQL. Its methods may be used from several goroutines, except Stop, StartAgain, Restart and
 // HBA, which belong to one test at a time.
@@ -124,6 +133,11 @@ func (s *Server) initdb(o options) error {
 	}
 	if err := s.appendFile("postgresql.conf", lines); err != nil {
 		return err
+	}
+	for name, text := range o.files {
+		if err := s.owner.writeFile(filepath.Join(s.data(), name), text); err != nil {
+			return err
+		}
 	}
 	return s.writeHBA(nil)
 }

@@ -27,15 +27,13 @@ func (p *Pooler) kineticCommand(o Options, base string) (*exec.Cmd, error) {
   unix_socket_dir: "%s"
   pool_mode: %s
 databases:
-  - name: "*"
-    hosts: ["%s"]
-auth:
+%sauth:
   method: trust
 capacity:
   pool_max_size: %d
 drain:
   timeout_ms: 5000
-`, p.Addr(), p.server.SocketDir(), o.Mode, p.server.Addr(), o.PoolSize)
+`, p.Addr(), p.server.SocketDir(), o.Mode, p.databases(o), o.PoolSize)
 	if err := os.WriteFile(base+".yaml", []byte(config), 0o644); err != nil {
 		return nil, err
 	}
@@ -43,6 +41,19 @@ drain:
 	cmd.Env = append(CleanEnvironment(), "GORACE=halt_on_error=1 exitcode=66")
 	cmd.Env = append(cmd.Env, o.Env...)
 	return cmd, nil
+}
+
+// databases is the list of the entries of databases, in YAML.
+func (p *Pooler) databases(o Options) string {
+	entries := o.Databases
+	if len(entries) == 0 {
+		entries = []string{`name: "*"`}
+	}
+	var list strings.Builder
+	for _, entry := range entries {
+		fmt.Fprintf(&list, "  - {hosts: [%q], %s}\n", p.server.Addr(), entry)
+	}
+	return list.String()
 }
 
 // CleanEnvironment leaves out variables that would change the product's settings or a client's.

@@ -46,6 +46,10 @@ type Options struct {
 	Flags    []string // further flags for pg-kinetic: "--capacity.query-timeout-ms=100"
 	Binary   string   // "" = built here, with the race detector when the test has it
 	Env      []string // further environment
+
+	// Databases are pg-kinetic's entries of databases, each as the YAML of a mapping without its hosts: `name: app, user: other`.
+	// None: one for all databases.
+	Databases []string
 }
 
 // Pooler is a running pooler. It has no Process where the target is PostgreSQL itself.

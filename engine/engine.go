@@ -5,6 +5,7 @@
 // What a newcomer looks for:
 //
 //	client*.go      a client's states, its messages, its login, its output
+//	security.go lookups.go unknown.go  who may log in; the secrets of users; those who have not logged in yet
 //	server*.go      a server's states, its answers, opening and closing
 //	link.go         where the two meet and part
 //	request.go      asking admission; refusals

@@ -16,6 +16,7 @@
 // is reported also for a socket that is not being read.
 //
 // Files: loop (rounds, turns, stop), poller (epoll), mailbox, timer and clock, socket
-// (registration), syscalls, chunk and chain (buffers), outbox (the writes of a round) and
-// ring (io_uring), secure (TLS below a socket) and secure_handshake, dial, listen and listen_unix (listeners), acceptor, helpers.
+// (registration), secure and secure_handshake (TLS below a socket), syscalls, chunk
+// and chain (buffers), outbox (the writes of a round) and ring (io_uring), dial, listen
+// and listen_unix (listeners), acceptor, helpers.
 package reactor

@@ -32,13 +32,13 @@ const handshakeOutMax = 256 << 10
 // Securer is the handler of a socket that uses Secure.
 type Securer interface {
 	Handler
-	// OnSecured tells that the handshake has ended. err nil: the socket is secure,
-	// and OnReady follows at once. Else err says why not: crypto/tls's error, which
-	// names the alert; io.EOF if the peer has closed; the socket's error. The peer
-	// has been sent an alert then; the socket is of no use but to be shut and
-	// closed: writes fail, reads drop what comes and give its end. It is called
-	// once, on the loop, not from inside Secure, and not after Close. It may close
-	// the socket, but not detach it.
+	// OnSecured tells that the handshake has ended. err nil: the socket is secure.
+	// Else err says why not: crypto/tls's error, which names the alert; io.EOF if the
+	// peer has closed; the socket's error. The peer has been sent an alert then, and
+	// the socket is of no use but to be shut and closed: writes fail, reads drop what
+	// comes and give its end. It is called once, on the loop, not from inside Secure,
+	// and not after Close. It may close the socket, but not detach it; else OnReady
+	// follows at once.
 	OnSecured(s *Socket, err error)
 }
 

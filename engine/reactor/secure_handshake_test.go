@@ -166,6 +166,30 @@ func TestHandshakeEarly(t *testing.T) {
 	}
 }
 
+// TestHandshakeAfterAnswer: what was written in clear, and has not left yet, leaves
+// before the handshake.
+func TestHandshakeAfterAnswer(t *testing.T) {
+	eachWriter(t, func(t *testing.T, l *Loop, network string) {
+		c := secureCase{tls.VersionTLS13, false, network}
+		fd, conn := pair(t, network)
+		helpers := testHelpers(t)
+		h := &secureSocket{secured: make(chan error, 1)}
+		h.onReady = func(s *Socket, ev Events) {
+			if n, _ := s.Read(make([]byte, 100)); n == len("may I?") && s.secure == nil {
+				_, err := s.Put([][]byte{[]byte("yes")})
+				fatal(t, err)
+				s.Secure(Security{Config: c.serverConfig(), Helpers: helpers})
+			}
+		}
+		on(t, l, func() { fatal(t, l.Add(&h.Socket, fd, network == "unix", h)) })
+		_, err := io.WriteString(conn, "may I?")
+		fatal(t, err)
+		expect(t, conn, []byte("yes"))
+		fatal(t, tls.Client(conn, c.clientConfig()).Handshake())
+		fatal(t, await(t, h.secured, "the handshake"))
+	})
+}
+
 // TestHandshakeClosed: sockets closed in the middle of their handshakes leave no
 // goroutine and no memory of theirs, also while every token is taken.
 func TestHandshakeClosed(t *testing.T) {

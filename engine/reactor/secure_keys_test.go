@@ -62,6 +62,13 @@ func (w *recordWriter) record(out []byte, kind byte, text ...byte) []byte {
 	return w.aead.Seal(append(out, header...), nonce, plain, header)
 }
 
+// keyUpdateInTwo is keyUpdate in two records.
+func (w *recordWriter) keyUpdateInTwo() (first, second []byte) {
+	first, second = w.record(nil, 22, 24, 0), w.record(nil, 22, 0, 1, 1)
+	w.use(expandLabel(w.secret, "traffic upd", 32))
+	return first, second
+}
+
 // keyUpdate appends a KeyUpdate that asks for one in return.
 func (w *recordWriter) keyUpdate(out []byte) []byte {
 	out = w.record(out, 22, 24, 0, 0, 1, 1)
@@ -136,6 +143,13 @@ func TestSecureKeyUpdate(t *testing.T) {
 		}
 	}
 	send(peer.NetConn(), w.data(w.keyUpdate(w.data(nil, 'a')), 'b'), "ab")
+	first, second := w.keyUpdateInTwo()
+	_, err := peer.NetConn().Write(first)
+	fatal(t, err)
+	for half := false; !half; { // crypto/tls has been told that there is no more for now
+		on(t, l, func() { half = h.secure.taken == len(first) })
+	}
+	send(peer.NetConn(), w.data(second, 'b'), "b")
 	on(t, l, func() {
 		full.on = true
 		full.fill(t, &h.Socket)

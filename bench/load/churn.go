@@ -61,7 +61,7 @@ func (o Churn) Run(ctx context.Context, s Server) (*Logins, error) {
 	}
 	defer l.close()
 	r := &churn{Churn: o, loop: l, query: pgwire.Query(o.Query), more: o.Logins, result: &Logins{}}
-	r.result.CPU, err = onThread(Ordinary, func() error { return r.run(ctx, end) })
+	r.result.CPU, err = l.onThread(Ordinary, func() error { return r.run(ctx, end) })
 	return r.result, err
 }
 

@@ -3,6 +3,7 @@ package load
 import (
 	"encoding/binary"
 	"errors"
+	"io"
 	"slices"
 	"unsafe"
 
@@ -17,6 +18,8 @@ type phase byte
 const (
 	gone       phase = iota // no socket
 	connecting              // connect has been called
+	asking                  // the SSLRequest has been sent
+	shaking                 // the TLS handshake is under way
 	login                   // the StartupMessage has been sent
 	session                 // the first ReadyForQuery has come
 )
@@ -32,9 +35,10 @@ type conn struct {
 	interest uint32 // events
 	end      *endpoint
 	auth     Authenticator // of the login under way
+	secure   *secure       // nil: in clear
 
 	scan    scanner
-	out     []byte // what the socket has not taken; never written to, since it is a part of a message that many send
+	out     []byte // what the socket has not taken; never written to, since it may be a part of a message that many send
 	failure []byte // body of the ErrorResponse of the login or request under way, empty without one
 
 	class    int   // of a Group
@@ -63,6 +67,10 @@ var errClosed = errors.New("the server closed the connection")
 // send writes messages, and what the socket does not take of them later: nobody may change them. An error shows when the loop
 // reads next, behind what the server has said before it closed the connection.
 func (l *loop) send(c *conn, m []byte) {
+	if c.secure != nil {
+		_, _ = c.secure.tls.Write(m)
+		return
+	}
 	if len(c.out) > 0 {
 		c.out = slices.Concat(c.out, m)
 		return
@@ -84,14 +92,14 @@ func (l *loop) flush(c *conn, h handler) error {
 
 // receive reads once, and tells h what has come. It gives the number of bytes, which is 0 when none are there.
 func (l *loop) receive(c *conn, buf []byte, h handler) (int, error) {
-	n, err := rawIO(unix.SYS_READ, c.fd, buf)
+	n, err := c.read(buf)
 	switch {
-	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
+	case transient(err):
 		return 0, nil
+	case n == 0 && (err == nil || err == io.EOF):
+		return 0, l.drop(c, errClosed, h)
 	case err != nil:
 		return 0, l.drop(c, err, h)
-	case n == 0:
-		return 0, l.drop(c, errClosed, h)
 	}
 	c.received += int64(n)
 	for data := buf[:n]; len(data) > 0 && c.phase != gone; {
@@ -105,6 +113,13 @@ func (l *loop) receive(c *conn, buf []byte, h handler) (int, error) {
 		}
 	}
 	return n, nil
+}
+
+func (c *conn) read(buf []byte) (int, error) {
+	if c.secure != nil {
+		return c.secure.tls.Read(buf)
+	}
+	return rawIO(unix.SYS_READ, c.fd, buf)
 }
 
 func (l *loop) took(c *conn, typ byte, body []byte, h handler) error {
@@ -159,7 +174,7 @@ func (l *loop) drop(c *conn, err error, h handler) error {
 
 // leave says good-bye and closes.
 func (l *loop) leave(c *conn) {
-	write(c.fd, terminate)
+	l.send(c, terminate)
 	l.remove(c)
 }
 
@@ -187,7 +202,7 @@ func write(fd int, m []byte) int {
 	switch {
 	case err == nil:
 		return n
-	case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.EINTR):
+	case transient(err):
 		return 0
 	}
 	return len(m)

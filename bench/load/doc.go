@@ -14,6 +14,7 @@
 //	Storm.Run                       clients that all connect at once
 //	StormBeside                     the same, with the latencies of a Group before and during it
 //	Churn.Run                       clients that connect, ask, leave and come again: logins per second
+//	NewSilent                       sockets that begin a TLS handshake and say no more
 //	Stream.Run                      large results and COPY, as fast as they come or slowly: bytes per second
 //
 // All of it ends: every run has a number of requests or a time, a server that is silent for Silence ends it with an error,
@@ -30,5 +31,11 @@
 // # Logins
 //
 // A login without a question (trust) needs nothing. Whatever else a server asks for goes to the Authenticator that
-// Server.Authenticate makes. Bytes pass from and to a socket in loop.receive and in write alone.
+// Server.Authenticate makes; package scram has one.
+//
+// # TLS
+//
+// With Server.TLS, everything is the same over TLS 1.3, as libpq does it with sslmode=require. Handshakes are computed on the
+// thread of the run too (secure), so that they have its rank, and count as the load's CPU time and not as somebody else's.
+// Bytes pass from and to a socket in conn.read and in write alone, and in secure between them and crypto/tls.
 package load

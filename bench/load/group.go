@@ -76,7 +76,7 @@ func (g *Group) dial() error {
 	if err := descriptors(len(all)); err != nil {
 		return err
 	}
-	_, err := onThread(Ordinary, func() error { return g.loop.enter(context.Background(), all, nil) })
+	_, err := g.loop.onThread(Ordinary, func() error { return g.loop.enter(context.Background(), all, nil) })
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (g *Group) Offer(ctx context.Context, seed uint64, offers ...Offer) ([]*Tal
 		t.Span, t.begin, t.last = o.Span, int64(o.After), int64(o.After)
 	}
 	var err error
-	g.used, err = onThread(g.rank, func() error { return r.offer(ctx) })
+	g.used, err = g.loop.onThread(g.rank, func() error { return r.offer(ctx) })
 	return r.tallies, err
 }
 
@@ -125,7 +125,7 @@ func (g *Group) Repeat(ctx context.Context, class, requests, sessions int, span 
 	t := r.tallies[class]
 	t.Span = 1 << 62 // until it is known
 	var err error
-	g.used, err = onThread(Ordinary, func() error { return r.repeat(ctx, class, sessions, span) })
+	g.used, err = g.loop.onThread(Ordinary, func() error { return r.repeat(ctx, class, sessions, span) })
 	t.Span = time.Duration(r.loop.now())
 	return t, err
 }

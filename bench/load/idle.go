@@ -43,7 +43,7 @@ func (i *Idle) Grow(ctx context.Context, n int) error {
 	for k := range all {
 		all[k] = &conn{end: i.end}
 	}
-	_, err := onThread(Ordinary, func() error { return i.loop.enter(ctx, all, i.query) })
+	_, err := i.loop.onThread(Ordinary, func() error { return i.loop.enter(ctx, all, i.query) })
 	return err
 }
 

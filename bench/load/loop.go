@@ -138,7 +138,7 @@ func (l *loop) connect(c *conn, h handler) error {
 	if err != nil {
 		return err
 	}
-	c.fd, c.phase, c.scan, c.auth = fd, connecting, scanner{body: c.scan.body[:0]}, nil
+	c.fd, c.phase, c.scan, c.auth, c.secure = fd, connecting, scanner{body: c.scan.body[:0]}, nil, nil
 	c.out, c.failure, c.paused, c.asked, c.input = nil, c.failure[:0], false, 0, 0
 	if n := len(l.free); n > 0 {
 		c.slot, l.free = l.free[n-1], l.free[:n-1]
@@ -165,7 +165,7 @@ func (l *loop) reach(c *conn, h handler) error {
 	return l.drop(c, err, h)
 }
 
-// connected sends the StartupMessage, or learns why that cannot be.
+// connected sends the first message, or learns why that cannot be.
 func (l *loop) connected(c *conn, h handler) error {
 	code, err := unix.GetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_ERROR)
 	if err == nil && code != 0 {
@@ -174,8 +174,13 @@ func (l *loop) connected(c *conn, h handler) error {
 	if err != nil {
 		return l.drop(c, err, h)
 	}
-	c.phase = login
-	l.send(c, c.end.startup)
+	if c.end.tls {
+		c.phase = asking
+		l.send(c, sslRequest)
+	} else {
+		c.phase = login
+		l.send(c, c.end.startup)
+	}
 	l.watch(c)
 	return nil
 }
@@ -200,6 +205,9 @@ func (l *loop) watch(c *conn) {
 
 // remove closes the socket, which takes it out of the epoll set.
 func (l *loop) remove(c *conn) {
+	if c.phase == shaking {
+		c.secure.stop()
+	}
 	_ = unix.Close(c.fd)
 	l.conns[c.slot] = nil
 	l.left = append(l.left, c.slot)
@@ -252,6 +260,14 @@ func (l *loop) event(c *conn, events uint32, h handler) error {
 	}
 	if events&^unix.EPOLLOUT == 0 || c.phase == gone {
 		return nil
+	}
+	switch {
+	case c.phase == asking:
+		return l.encrypt(c, h)
+	case c.phase == shaking:
+		return l.shake(c, h)
+	case c.secure != nil:
+		return l.drain(c, h) // of what crypto/tls has read, no event will tell
 	}
 	_, err := l.receive(c, l.buf[:], h)
 	return err

@@ -17,6 +17,8 @@ type Server struct {
 	Database string
 	// Parameters are further ones of the StartupMessage: name, value, name, value…
 	Parameters []string
+	// TLS has clients ask for TLS, and be content with any certificate (sslmode=require).
+	TLS bool
 	// Authenticate makes the Authenticator of one login. nil: a server that asks for anything is an error.
 	Authenticate func() Authenticator
 }
@@ -37,6 +39,7 @@ type endpoint struct {
 	// receiveBuffer is SO_RCVBUF of its sockets, bytes; 0: what the kernel gives.
 	receiveBuffer int
 	authenticate  func() Authenticator
+	tls           bool
 }
 
 // endpoint resolves the address.
@@ -45,7 +48,7 @@ func (s Server) endpoint(application string) (*endpoint, error) {
 	if application != "" {
 		params = append(params, "application_name", application)
 	}
-	e := &endpoint{startup: pgwire.Startup(0, params...), authenticate: s.Authenticate}
+	e := &endpoint{startup: pgwire.Startup(0, params...), authenticate: s.Authenticate, tls: s.TLS}
 	switch s.Network {
 	case "unix":
 		e.family, e.address = unix.AF_UNIX, &unix.SockaddrUnix{Name: s.Address}

@@ -52,7 +52,7 @@ func (o Storm) run(ctx context.Context, s Server, over func()) (*Logins, error) 
 		r.query, r.wanted = pgwire.Query(o.Query), 2
 	}
 	clients := make([]conn, o.Clients)
-	r.result.CPU, err = onThread(Background, func() error {
+	r.result.CPU, err = l.onThread(Background, func() error {
 		for i := range clients {
 			clients[i].end = end
 		}

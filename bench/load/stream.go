@@ -95,7 +95,7 @@ func (o Stream) Run(ctx context.Context, s Server) (*Flow, error) {
 	for range o.Sessions {
 		r.clients = append(r.clients, &conn{end: end})
 	}
-	r.result.CPU, err = onThread(Ordinary, func() error {
+	r.result.CPU, err = l.onThread(Ordinary, func() error {
 		if err := l.enter(ctx, r.clients, nil); err != nil {
 			return err
 		}
@@ -121,7 +121,9 @@ func (r *stream) run(ctx context.Context) error {
 	}
 	for next := int64(0); r.result.Unanswered > 0; {
 		if !r.rush && (ended(ctx) || r.Span > 0 && r.loop.now() > int64(r.Span)) {
-			r.hurry()
+			if err := r.hurry(); err != nil {
+				return err
+			}
 		}
 		wait := int64(poll)
 		if r.Rate > 0 && !r.rush {
@@ -175,14 +177,19 @@ func (r *stream) readSlowly(now int64) error {
 }
 
 // hurry ends the span.
-func (r *stream) hurry() {
+func (r *stream) hurry() error {
 	r.rush = true
 	for _, c := range r.clients {
-		if c.phase == session && c.paused {
-			c.paused = false
-			r.loop.watch(c)
+		if c.phase != session || !c.paused {
+			continue
+		}
+		c.paused = false
+		r.loop.watch(c)
+		if err := r.loop.drain(c, r); err != nil { // no event tells of what crypto/tls has read
+			return err
 		}
 	}
+	return nil
 }
 
 func (r *stream) ready(c *conn) error {

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"pgkinetic/configs"
+	"pgkinetic/protocol/scram"
 )
 
 // State of Credentials: what is known of one server user's secret, from where it
@@ -19,20 +20,6 @@ import (
 // login that will use it; derived are keys of derivedOf and of nothing else, at
 // most maxDerivedKeys of them, so a server that changes its salt each time costs
 // no memory; no method prints anything of it.
-
-// SCRAMKeys prove to a server, and let it prove, that both know one password,
-// for one salt and iteration count (RFC 5802). Whoever has them can log in.
-type SCRAMKeys struct {
-	ClientKey, ServerKey [scramKeyLen]byte
-	Salt                 string // the bytes themselves, not their base64
-	Iterations           int
-}
-
-// Format prints nothing of the keys, whatever the verb.
-func (k SCRAMKeys) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "SCRAMKeys{***}") }
-
-// MarshalText prints nothing of the keys.
-func (k SCRAMKeys) MarshalText() ([]byte, error) { return []byte("***"), nil }
 
 // Stored is a user's secret as a configuration, a users file or PostgreSQL's
 // catalog keeps it. The zero value is: nothing is known.
@@ -55,9 +42,9 @@ type Credentials struct {
 	mu             sync.Mutex
 	stored         Stored
 	learntPassword string
-	learntKeys     *SCRAMKeys
+	learntKeys     *scram.Keys
 	derivedOf      string
-	derived        []*SCRAMKeys
+	derived        []*scram.Keys
 }
 
 // NewCredentials is for the user of PostgreSQL of that name. source, unless nil,
@@ -77,7 +64,7 @@ func (c *Credentials) Set(s Stored) {
 // Learn takes the keys of a client that has logged in by SCRAM as user, in place
 // of those of an earlier one. Those of another user than ours are not taken: a
 // pool with a user of its own serves clients of many names.
-func (c *Credentials) Learn(user string, keys SCRAMKeys) {
+func (c *Credentials) Learn(user string, keys scram.Keys) {
 	if c == nil || user != c.user {
 		return
 	}
@@ -105,7 +92,7 @@ type material struct {
 	password       string // empty: none
 	learntPassword bool   // password comes from a client
 	md5            string // empty: none
-	keys           *SCRAMKeys
+	keys           *scram.Keys
 	scram          bool // a SCRAM secret is stored
 }
 
@@ -150,7 +137,7 @@ func (c *Credentials) blocks(x *exchange) bool {
 
 // keysFor returns the keys that answer a SCRAM challenge, nil when nothing known
 // gives any. It derives them if need be.
-func (c *Credentials) keysFor(m material, x *exchange) (*SCRAMKeys, error) {
+func (c *Credentials) keysFor(m material, x *exchange) (*scram.Keys, error) {
 	if m.password == "" {
 		if m.keys != nil && x.fits(m.keys) {
 			return m.keys, nil
@@ -160,7 +147,7 @@ func (c *Credentials) keysFor(m material, x *exchange) (*SCRAMKeys, error) {
 	if keys := c.derivedKeys(m.password, x); keys != nil {
 		return keys, nil
 	}
-	keys, err := deriveKeys(m.password, x.salt, x.iterations)
+	keys, err := scram.Derive(m.password, x.salt, x.iterations)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +161,7 @@ func (c *Credentials) keysFor(m material, x *exchange) (*SCRAMKeys, error) {
 }
 
 // derivedKeys returns the keys that an earlier login has derived.
-func (c *Credentials) derivedKeys(password string, x *exchange) *SCRAMKeys {
+func (c *Credentials) derivedKeys(password string, x *exchange) *scram.Keys {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.derivedOf != password {

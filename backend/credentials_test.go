@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgkinetic/configs"
+
+	"pgkinetic/protocol/scram"
 )
 
 // serverMethod is how PostgreSQL asks, and how it judges the answer: with the
@@ -60,9 +62,9 @@ func passwordLogin(l *Login, request msg, want string) error {
 	return nil
 }
 
-func keysOf(t *testing.T, password, salt string) SCRAMKeys {
+func keysOf(t *testing.T, password, salt string) scram.Keys {
 	t.Helper()
-	keys, err := deriveKeys(password, salt, 100)
+	keys, err := scram.Derive(password, salt, 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +76,7 @@ func keysOf(t *testing.T, password, salt string) SCRAMKeys {
 // time after; else its error says which kind of secret is missing.
 func TestWhatIsKnownAgainstWhatIsAsked(t *testing.T) {
 	const md5OfSecret = "md514ac701963725e89bfe34a2219d114a2" // md5("secretu"), by md5sum
-	learn := func(user string, keys ...SCRAMKeys) func(*Credentials) {
+	learn := func(user string, keys ...scram.Keys) func(*Credentials) {
 		return func(c *Credentials) {
 			for _, k := range keys {
 				c.Learn(user, k)
@@ -214,7 +216,7 @@ func TestPasswordSource(t *testing.T) {
 
 func TestNothingOfCredentialsIsPrinted(t *testing.T) {
 	const planted = "planted-secret"
-	keys := SCRAMKeys{Salt: planted, Iterations: 1}
+	keys := scram.Keys{Salt: planted, Iterations: 1}
 	copy(keys.ClientKey[:], planted)
 	stored := Stored{Password: planted, MD5: planted}
 	c := knowing("u", stored)

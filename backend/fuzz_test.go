@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"testing"
+
+	"pgkinetic/protocol/scram"
 )
 
 // FuzzLogin feeds a login whatever a server may send: records of type, 16-bit
@@ -84,7 +86,7 @@ func fuzzLogin(known byte) *Login {
 		c = NewCredentials("u", func() (string, error) { return "p", nil })
 	case known&fuzzKeys != 0:
 		c.Set(Stored{SCRAM: true})
-		c.Learn("u", SCRAMKeys{Salt: "salt", Iterations: 3})
+		c.Learn("u", scram.Keys{Salt: "salt", Iterations: 3})
 	default:
 		c.Set(Stored{Password: "p"})
 	}

@@ -11,6 +11,7 @@ import (
 	"pgkinetic/internal/pgtest"
 	"pgkinetic/internal/pgwire"
 	"pgkinetic/protocol"
+	"pgkinetic/protocol/scram"
 )
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
@@ -116,7 +117,7 @@ func TestSecretsAgainstPostgreSQL(t *testing.T) {
 	}
 	for _, size := range []int{1, 8, 16, 20, 64, 128} {
 		salt := strings.Repeat("s", size)
-		keys, err := deriveKeys("secret", salt, 10+size)
+		keys, err := scram.Derive("secret", salt, 10+size)
 		if err != nil {
 			t.Fatal(err)
 		}

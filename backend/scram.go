@@ -2,23 +2,19 @@ package backend
 
 import (
 	"crypto/hmac"
-	"crypto/pbkdf2"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
 	"strconv"
 	"strings"
 
-	"github.com/xdg-go/stringprep"
-
 	"pgkinetic/protocol"
+	"pgkinetic/protocol/scram"
 )
 
 const (
 	scramSHA256     = "SCRAM-SHA-256"
 	scramSHA256Plus = "SCRAM-SHA-256-PLUS"
-	scramKeyLen     = sha256.Size
 )
 
 // The header of a client-first-message says what is bound to TLS (RFC 5802,
@@ -48,7 +44,7 @@ type exchange struct {
 	salt       string
 	iterations int
 
-	expected []byte // server's signature, set by final
+	expected scram.Key // server's signature, set by final
 }
 
 // newExchange begins a conversation. endPoint is the tls-server-end-point of the
@@ -99,21 +95,21 @@ func (x *exchange) challenge(first string) error {
 }
 
 // fits says whether keys are for the salt and iterations of the challenge.
-func (x *exchange) fits(keys *SCRAMKeys) bool {
+func (x *exchange) fits(keys *scram.Keys) bool {
 	return keys.Salt == x.salt && keys.Iterations == x.iterations
 }
 
 // final returns the client-final-message: the proof that we have keys.
-func (x *exchange) final(keys *SCRAMKeys) string {
+func (x *exchange) final(keys *scram.Keys) string {
 	binding := append([]byte(x.gs2), x.endPoint...)
 	unproven := "c=" + base64.StdEncoding.EncodeToString(binding) + ",r=" + x.combined
-	message := []byte(x.bare() + "," + x.first + "," + unproven)
+	message := x.bare() + "," + x.first + "," + unproven
 
-	storedKey := sha256.Sum256(keys.ClientKey[:])
-	proof := sign(storedKey[:], message)
-	subtle.XORBytes(proof, proof, keys.ClientKey[:])
-	x.expected = sign(keys.ServerKey[:], message)
-	return unproven + ",p=" + base64.StdEncoding.EncodeToString(proof)
+	storedKey := scram.StoredKey(keys.ClientKey)
+	proof := scram.MAC(storedKey[:], message)
+	subtle.XORBytes(proof[:], proof[:], keys.ClientKey[:])
+	x.expected = scram.MAC(keys.ServerKey[:], message)
+	return unproven + ",p=" + base64.StdEncoding.EncodeToString(proof[:])
 }
 
 // verify checks the server-final-message: the server's signature proves that it
@@ -128,41 +124,11 @@ func (x *exchange) verify(final string) error {
 	field, _, _ := strings.Cut(final, ",")
 	encoded, found := strings.CutPrefix(field, "v=")
 	signature, err := base64.StdEncoding.DecodeString(encoded)
-	if !found || err != nil || !hmac.Equal(signature, x.expected) {
+	if !found || err != nil || !hmac.Equal(signature, x.expected[:]) {
 		return &UnableError{
 			Message: "the server's SCRAM signature is wrong: it does not know the password",
 			Hint:    "make sure that this is the right server, and that a SCRAM secret which was copied is whole",
 		}
 	}
 	return nil
-}
-
-// deriveKeys is the work that SCRAM is made of: PBKDF2, milliseconds with
-// PostgreSQL's 4096 iterations.
-func deriveKeys(password, salt string, iterations int) (*SCRAMKeys, error) {
-	salted, err := pbkdf2.Key(sha256.New, prepared(password), []byte(salt), iterations, scramKeyLen)
-	if err != nil {
-		return nil, err
-	}
-	keys := &SCRAMKeys{Salt: salt, Iterations: iterations}
-	copy(keys.ClientKey[:], sign(salted, []byte("Client Key")))
-	copy(keys.ServerKey[:], sign(salted, []byte("Server Key")))
-	return keys, nil
-}
-
-// prepared applies SASLprep (RFC 4013). PostgreSQL takes the password as it is
-// where SASLprep refuses it or leaves nothing of it.
-func prepared(password string) string {
-	p, err := stringprep.SASLprep.Prepare(password)
-	if err != nil || p == "" {
-		return password
-	}
-	return p
-}
-
-// sign is HMAC-SHA-256.
-func sign(key, message []byte) []byte {
-	mac := hmac.New(sha256.New, key)
-	mac.Write(message)
-	return mac.Sum(nil)
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/xdg-go/scram"
 
 	"pgkinetic/configs"
+
+	ours "pgkinetic/protocol/scram"
 )
 
 // rfc7677 is the example exchange of SCRAM-SHA-256 in section 3 of RFC 7677.
@@ -30,7 +32,7 @@ func TestRFC7677(t *testing.T) {
 	if err := x.challenge(rfc7677.challenge); err != nil {
 		t.Fatal(err)
 	}
-	keys, err := deriveKeys("pencil", x.salt, x.iterations)
+	keys, err := ours.Derive("pencil", x.salt, x.iterations)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +240,7 @@ func TestSCRAMServerSignature(t *testing.T) {
 		if err := x.challenge("r=nx,s=c2FsdA==,i=1"); err != nil {
 			t.Fatal(err)
 		}
-		keys, err := deriveKeys("secret", x.salt, x.iterations)
+		keys, err := ours.Derive("secret", x.salt, x.iterations)
 		if err != nil {
 			t.Fatal(err)
 		}

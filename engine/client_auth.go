@@ -21,7 +21,6 @@ import (
 	"strconv"
 	"time"
 
-	"pgkinetic/backend"
 	"pgkinetic/configs"
 	"pgkinetic/engine/auth"
 	"pgkinetic/engine/auth/lookup"
@@ -68,6 +67,7 @@ func (c *client) beginAuth(database, user string, params []protocol.Param) {
 	run.msg.Kind, run.msg.Ref = msgAuth, run
 	run.peer = auth.Peer{User: user, Database: database, Addr: c.peer, TLS: c.sock.IsSecure()}
 	c.auth = run
+	c.setState(clientAuth)
 	mode := c.security.tls.ClientMode()
 	switch {
 	case run.peer.TLS:
@@ -249,7 +249,10 @@ func (c *client) consumeAuth(p []byte) int {
 			return i
 		}
 		if size > len(p)-i {
-			break
+			if typ == protocol.FrontendPassword {
+				break
+			}
+			size = len(p) - i // of any other message the type says all
 		}
 		c.authStep(c.auth.x.Receive(typ, p[i+protocol.HeaderLen:i+size], nil))
 		i += size
@@ -269,6 +272,7 @@ func (c *client) authRefused(refused *auth.Refusal) {
 		if delay := c.w.eng.throttle.Failed(c.peer, c.w.now()); delay > 0 {
 			run.away, run.answerAt = awayDelay, c.w.now()+int64(delay)
 			c.w.stats.loginsDelayed.inc()
+			c.w.stats.auth[run.decision.Method][outcomeDenied].inc() // whether or not it waits for the answer
 			c.armTimer()
 			return
 		}
@@ -281,7 +285,6 @@ func (c *client) authRefused(refused *auth.Refusal) {
 
 // answerRefused: the time of a refusal that was held back has come.
 func (c *client) answerRefused() {
-	c.w.stats.auth[c.auth.decision.Method][outcomeDenied].inc()
 	c.fatal(reasonAuthFailed, &c.auth.refusal.Fields)
 }
 
@@ -324,7 +327,7 @@ func (c *client) authenticated() {
 func (p *pool) learnSecret(run *authRun) {
 	known := p.loginConfig.Credentials
 	if keys := run.x.Keys(); keys != nil {
-		known.Learn(run.user, backend.SCRAMKeys(*keys))
+		known.Learn(run.user, *keys)
 	}
 	if password := run.x.Password(); password.Kind() != auth.NoSecret {
 		known.LearnPassword(run.user, password.Reveal())

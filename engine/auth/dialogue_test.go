@@ -11,6 +11,7 @@ import (
 
 	"pgkinetic/internal/pgwire"
 	"pgkinetic/protocol"
+	ours "pgkinetic/protocol/scram"
 )
 
 // client is the other side of an exchange in tests: it answers Authentication
@@ -55,7 +56,7 @@ func (c *client) answer(t *testing.T, code uint32, data []byte) (typ byte, body 
 
 func (c *client) first(t *testing.T, offered string) []byte {
 	t.Helper()
-	library, err := scram.SHA256.NewClientUnprepped("", prepared(c.password), "")
+	library, err := scram.SHA256.NewClientUnprepped("", ours.Prepare(c.password), "")
 	if err != nil {
 		t.Fatal(err)
 	}

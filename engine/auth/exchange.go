@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"pgkinetic/protocol"
+	"pgkinetic/protocol/scram"
 )
 
 // State of an Exchange. Owner: the event loop of the client, except between Step
@@ -40,8 +41,8 @@ const (
 // Bounds of what a client sends as its proof, as body without type and length.
 const (
 	// maxPassword bounds a PasswordMessage: passwords of 4 KiB and more exist
-	// (tokens); 16 KiB is what any message before the login may have.
-	maxPassword = 16 << 10
+	// (tokens); 16 KiB, with its header, is what any message before the login may have.
+	maxPassword = protocol.SmallMessage - protocol.HeaderLen
 	// maxSASL is PostgreSQL's bound of a SASL message.
 	maxSASL = 1024
 )
@@ -299,7 +300,7 @@ func (x *Exchange) judge(v *verifier) {
 		x.holds = ok && genuine
 		c.signature = signature
 		if x.holds && kind == SCRAMSecret {
-			c.learnt = &SCRAMKeys{ClientKey: clientKey, ServerKey: v.serverKey, Salt: string(v.salt), Iterations: v.iterations}
+			c.learnt = &scram.Keys{ClientKey: clientKey, ServerKey: v.serverKey, Salt: string(v.salt), Iterations: v.iterations}
 		}
 	}
 }
@@ -354,7 +355,7 @@ func (x *Exchange) Retry(fresh Secret, dst []byte) (out []byte, step Step, refus
 // SCRAM against a secret that was stored as such: they log in to a PostgreSQL that
 // has the same secret. Else nil, also where the verifier was our own, of a plain
 // password: no server has its salt.
-func (x *Exchange) Keys() *SCRAMKeys {
+func (x *Exchange) Keys() *scram.Keys {
 	if x.state != stateDone || x.sasl == nil {
 		return nil
 	}

@@ -7,6 +7,8 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+
+	"pgkinetic/protocol/scram"
 )
 
 // maxDerived bounds the verifiers that are kept, of about 250 bytes each.
@@ -77,12 +79,12 @@ func (k *Keys) unknown(user string) *verifier {
 
 // salt is what a user without a stored verifier is shown.
 func (k *Keys) salt(user string) []byte {
-	sum := mac(k.secrets.mac[:], "salt\x00"+user)
+	sum := scram.MAC(k.secrets.mac[:], "salt\x00"+user)
 	return sum[:saltLen:saltLen]
 }
 
 func (k *Keys) id(user, password string) key {
-	return mac(k.secrets.mac[:], "password\x00"+user+"\x00"+password)
+	return scram.MAC(k.secrets.mac[:], "password\x00"+user+"\x00"+password)
 }
 
 // known returns the verifier of a user's plain password, nil while it has not been
@@ -108,20 +110,3 @@ func (k *Keys) derive(user, password string) *verifier {
 
 // Format writes nothing but the type: every verb would show keys.
 func (k *Keys) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("auth.Keys(" + mask + ")")) }
-
-// SCRAMKeys are what a login by SCRAM shows of the client's key. With them one can
-// log in to any server whose secret has the same salt and iterations.
-type SCRAMKeys struct {
-	ClientKey, ServerKey [32]byte
-	Salt                 string // the bytes themselves, not their base64
-	Iterations           int
-}
-
-// String returns "***".
-func (SCRAMKeys) String() string { return mask }
-
-// Format writes the mask for every verb.
-func (SCRAMKeys) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(mask)) }
-
-// MarshalText masks the keys in every text encoding.
-func (SCRAMKeys) MarshalText() ([]byte, error) { return []byte(mask), nil }

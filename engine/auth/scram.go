@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"pgkinetic/protocol"
+	"pgkinetic/protocol/scram"
 )
 
 const (
@@ -38,8 +39,8 @@ type conversation struct {
 	nonce      []byte // both parts
 	proof      key
 
-	signature key        // ours, once the proof was checked
-	learnt    *SCRAMKeys // of a proof that holds against a stored verifier
+	signature key         // ours, once the proof was checked
+	learnt    *scram.Keys // of a proof that holds against a stored verifier
 }
 
 // begin reads a SASLInitialResponse. bindable: we have offered the mechanism with

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+
+	"pgkinetic/protocol/scram"
 )
 
 func TestParseSecret(t *testing.T) {
@@ -77,7 +79,7 @@ func TestNothingPrintsASecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range []key{v.storedKey, v.serverKey, mac(salted, "Client Key")} {
+	for _, k := range []key{v.storedKey, v.serverKey, scram.MAC(salted, "Client Key")} {
 		planted = append(planted, encode64(k[:]), fmt.Sprintf("%x", k), fmt.Sprintf("%v", k))
 	}
 	look := func(what string, printed ...string) {
@@ -128,8 +130,8 @@ func TestNothingPrintsASecret(t *testing.T) {
 					showAlsoWithin("Refusal", o.refused)
 				}
 				if k := x.Keys(); k != nil {
-					show("SCRAMKeys", k)
-					show("SCRAMKeys", *k)
+					show("Keys", k)
+					show("Keys", *k)
 				}
 				showAlsoWithin("Password", x.Password())
 			}

@@ -133,3 +133,8 @@ func (m *mapping) allows(system, user string) (allowed, failed bool) {
 	}
 	return user == m.before+group+m.after, false
 }
+
+// has tells whether a map has any line.
+func (m *Maps) has(mapName string) bool {
+	return slices.ContainsFunc(m.mappings, func(line mapping) bool { return line.name == mapName })
+}

@@ -246,7 +246,6 @@ func (ln *Listener) OnReady(s *Socket, _ Events) {
 	if a.loop.now < a.nextTurn {
 		return // acceptLater follows
 	}
-	storm := ln.backlog() > stormBacklog
 	for range acceptsPerTurn * len(a.opts.Loops) {
 		if a.stalled || a.paused.Load() {
 			return
@@ -263,7 +262,7 @@ func (ln *Listener) OnReady(s *Socket, _ Events) {
 			return
 		}
 	}
-	if !storm {
+	if ln.backlog() <= stormBacklog {
 		s.loop.Later(s)
 		return
 	}

@@ -118,6 +118,9 @@ func TestHandshakeOfStrangers(t *testing.T) {
 				if _, err := h.Put([][]byte{[]byte("secret")}); err == nil || err == unix.EAGAIN || h.IsSecure() {
 					t.Errorf("a write after a failed handshake: %v", err)
 				}
+				if _, err := h.Read(l.Scratch()); err != unix.EAGAIN { // may linger
+					t.Errorf("a read after a failed handshake: %v", err)
+				}
 				h.Close()
 			})
 			answer, _ := io.ReadAll(conn)
@@ -188,6 +191,36 @@ func TestHandshakeAfterAnswer(t *testing.T) {
 		fatal(t, tls.Client(conn, c.clientConfig()).Handshake())
 		fatal(t, await(t, h.secured, "the handshake"))
 	})
+}
+
+// TestHandshakeWithBytesBehind: the peer's first words come in one read with the end
+// of its handshake.
+func TestHandshakeWithBytesBehind(t *testing.T) {
+	c := secureCase{tls.VersionTLS13, false, "tcp"}
+	l := startLoop(t)
+	fd, conn := pair(t, "tcp")
+	e := &secureEcho{echo: echo{limit: 64 << 10}, secured: make(chan error, 1)}
+	on(t, l, func() {
+		fatal(t, l.Add(&e.Socket, fd, false, e))
+		e.Secure(Security{Config: c.serverConfig(), Helpers: testHelpers(t)})
+	})
+	var held []byte
+	hello := false
+	peer := tls.Client(&tap{conn, func(p []byte) (int, error) {
+		if !hello {
+			hello = true
+			return conn.Write(p)
+		}
+		held = append(held, p...)
+		return len(p), nil
+	}}, c.clientConfig())
+	fatal(t, peer.Handshake())
+	_, err := io.WriteString(peer, "first words")
+	fatal(t, err)
+	_, err = conn.Write(held)
+	fatal(t, err)
+	expect(t, peer, []byte("first words"))
+	fatal(t, <-e.secured)
 }
 
 // TestHandshakeClosed: sockets closed in the middle of their handshakes leave no

@@ -188,6 +188,11 @@ func TestSecureShutdown(t *testing.T) {
 		if _, err := peer.NetConn().Read(make([]byte, 1)); err != io.EOF {
 			t.Errorf("the connection's end: %v", err)
 		}
+		on(t, l, func() {
+			if s.flags&flagWantWrite != 0 {
+				t.Error("still waits to be writable")
+			}
+		})
 	})
 }
 
@@ -273,9 +278,9 @@ func TestSecureMoveWithBytesDecrypted(t *testing.T) {
 	fd, conn := pair(t, "tcp")
 	got := ""
 	moved, told, whole := false, false, make(chan struct{})
-	h := secureCases[0].begin(t, a, fd, testHelpers(t), ours, func(s *Socket, _ Events) {
+	h := secureCases[0].begin(t, a, fd, testHelpers(t), ours, func(s *Socket, ev Events) {
 		buf := make([]byte, 1)
-		for {
+		for ev&Readable != 0 {
 			n, err := s.Read(buf)
 			if got += string(buf[:n]); err != nil || !moved {
 				break

@@ -40,6 +40,9 @@ func (e *Engine) SetLimit(name, value string) error {
 		} else {
 			assign(&cfg.Admission, &parsed.Admission, key)
 		}
+		if need := configs.DescriptorsNeeded(&cfg); need > configs.DescriptorsNeeded(s.cfg) {
+			e.log.Warn("the new limit needs more file descriptors than the settings have asked for", "needed", need)
+		}
 		return newSettings(s.generation+1, &cfg, s.origins, s.table.labels, s.with(name)), nil
 	})
 }
@@ -129,9 +132,11 @@ func (e *Engine) relabel(s *settings, label, setting string, parsed *configs.Rou
 // Reload replaces the whole configuration, which configs has checked; origins
 // tells where its values came from and may be nil. The files of auth and tls are
 // read anew, for logins and handshakes from now on; if one is not good nothing
-// changes. Everything set at run time is given up for it. Limits, databases' and users' limits, admission and routes hold
-// at once, as with SetLimit; the notices name what differs and does not. Any
-// goroutine but a loop's.
+// changes, and the error is a ProblemsError. Everything set at run time is given up
+// for it. Limits, databases' and users' limits, admission and routes hold at once,
+// as with SetLimit; the notices name what differs and does not, and are logged.
+// The process's file descriptors are the caller's matter. Any goroutine but a
+// loop's.
 func (e *Engine) Reload(cfg *configs.Config, origins *configs.Origins) (notices []Notice, err error) {
 	err = e.change(func(s *settings) (*settings, error) {
 		security, err := newSecurity(cfg, origins)
@@ -152,9 +157,6 @@ func (e *Engine) Reload(cfg *configs.Config, origins *configs.Origins) (notices 
 // apply makes s the present generation.
 func (e *Engine) apply(s *settings) error {
 	r, c := e.registry, s.cfg
-	if need := configs.DescriptorsNeeded(c); need > configs.DescriptorsNeeded(e.cfg) {
-		e.log.Warn("the new limits need more file descriptors than were asked for at the start", "needed", need)
-	}
 	e.settings.Store(s)
 	e.adm.SetFIFOSlack(int64(c.Admission.FifoSlackMs) * ms)
 	e.adm.SetMaxWaiters(c.Capacity.MaxCheckoutWaiters)

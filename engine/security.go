@@ -8,12 +8,10 @@ package engine
 
 import (
 	"crypto/x509"
-	"errors"
 	"net/netip"
 
 	"pgkinetic/configs"
 	"pgkinetic/engine/auth"
-	"pgkinetic/engine/auth/hba"
 	"pgkinetic/engine/tlsconfig"
 )
 
@@ -25,43 +23,22 @@ type security struct {
 	proxyUnix    bool
 }
 
-// newSecurity reads the files that cfg names. The error names every one that is
-// not good, with its remedy.
+// newSecurity reads the files that cfg names. The error is a ProblemsError.
 func newSecurity(cfg *configs.Config, origins *configs.Origins) (*security, error) {
-	x := &security{proxy: cfg.Server.ProxyProtocol}
+	f, problems := readSecurityFiles(cfg, origins)
+	if len(problems) > 0 {
+		return nil, ProblemsError(problems)
+	}
+	policy := auth.Policy{Users: f.users}
+	policy.Method, _ = auth.ParseMethod(string(cfg.Auth.Method)) // configs knows the same names, and hba
+	if f.rules != nil {
+		policy.HBA = f.rules
+	}
+	if f.maps != nil {
+		policy.Maps = f.maps
+	}
+	x := &security{rules: auth.NewRules(policy), tls: f.tls, proxy: cfg.Server.ProxyProtocol}
 	x.proxySources, x.proxyUnix = cfg.Server.ProxySources()
-	var problems []configs.Problem
-	policy := auth.Policy{}
-	a := &cfg.Auth
-	place := func(key string) configs.Place {
-		if origins == nil {
-			return configs.Place{}
-		}
-		return origins.Of("auth." + key)
-	}
-	if a.UsersFile != "" {
-		users, wrong := auth.LoadUsers(hba.System.Files, a.UsersFile, place("users_file"))
-		policy.Users, problems = users, append(problems, wrong...)
-	}
-	if a.Method == configs.AuthHBA {
-		rules, wrong := hba.LoadRules(hba.System, a.HBAFile, place("hba_file"))
-		policy.HBA, problems = rules, append(problems, wrong...)
-	} else {
-		policy.Method, _ = auth.ParseMethod(string(a.Method)) // configs knows the same names
-	}
-	if a.IdentFile != "" {
-		maps, wrong := hba.LoadMaps(hba.System, a.IdentFile, place("ident_file"))
-		policy.Maps, problems = maps, append(problems, wrong...)
-	}
-	var err error
-	x.tls, err = tlsconfig.New(cfg.TLS)
-	for _, p := range problems {
-		err = errors.Join(err, errors.New(p.String()))
-	}
-	if err != nil {
-		return nil, err
-	}
-	x.rules = auth.NewRules(policy)
 	return x, nil
 }
 

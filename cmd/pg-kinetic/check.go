@@ -7,11 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"pgkinetic/configs"
+	"pgkinetic/engine"
 )
 
-// check reports settings that Load accepted: the warnings, then that they are valid.
-func check(path string, cfg *configs.Config, origins *configs.Origins, stdout, stderr io.Writer) int {
-	warnings := configs.Warnings(cfg, origins, hardDescriptorLimit())
+// check reports settings with which the process would start: the warnings, then that they are valid.
+func check(path string, l *loaded, stdout, stderr io.Writer) int {
+	warnings := l.warnings(hardDescriptorLimit())
 	for _, w := range warnings {
 		writeLine(stderr, fmt.Sprintf("%s: warning: %s", w.Place, w.Message))
 	}
@@ -26,8 +27,13 @@ func check(path string, cfg *configs.Config, origins *configs.Origins, stdout, s
 	return exitOK
 }
 
-// printConfig prints the effective settings.
-func printConfig(cfg *configs.Config, origins *configs.Origins, stdout, stderr io.Writer) int {
+// printConfig prints the effective settings, though they may be incomplete.
+func printConfig(from source, stdout, stderr io.Writer) int {
+	cfg, origins, problems := configs.Load(from.path, from.environ, from.flags)
+	if len(problems) > 0 {
+		writeLine(stderr, engine.ProblemsError(problems).Error())
+		return exitFailure
+	}
 	if err := configs.Print(stdout, cfg, origins); err != nil {
 		writeLine(stderr, "pg-kinetic: cannot print the settings: "+err.Error())
 		return exitFailure

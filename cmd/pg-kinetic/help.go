@@ -19,7 +19,8 @@ Usage:
 
 Commands:
   serve    run the pooler (the default)
-  check    validate the settings: exit 0, or exit 1 with every problem as file:line:col: message
+  check    validate the settings and the files that they name: exit 0, or exit 1 with every problem as
+           file:line:col: message
   config   print the effective settings with the origin of each (default, file, env, flag); secrets masked
   version  print the version
 
@@ -28,7 +29,8 @@ the environment (PG_KINETIC_CAPACITY__MAX_ROUTE_IN_FLIGHT=8), flags. Databases, 
 or as JSON lists in PG_KINETIC_DATABASES, PG_KINETIC_USERS and PG_KINETIC_ROUTES.
 All of it: docs/configuration.md; defaults: pg-kinetic config.
 
-Signals: SIGTERM or SIGINT stops after open transactions have ended (drain.timeout_ms), a second one at once.
+Signals: SIGTERM or SIGINT stops after open transactions have ended (drain.timeout_ms), a second one at once. SIGHUP reads
+the settings again, and the files that they name; if anything in them is wrong the log says what, and nothing changes.
 
 Flags:
   -c, --config FILE   the settings file

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-
-	"pgkinetic/configs"
 )
 
 // Exit codes.
@@ -36,24 +34,19 @@ func run(args, environ []string, stdout, stderr io.Writer) int {
 		writeLine(stdout, "pg-kinetic "+version())
 		return exitOK
 	}
-	cfg, origins, problems := configs.Load(inv.config, environ, inv.settings)
-	if len(problems) == 0 && inv.command != commandConfig {
-		problems = configs.Incomplete(cfg, origins)
+	from := source{inv.config, environ, inv.settings}
+	if inv.command == commandConfig {
+		return printConfig(from, stdout, stderr)
 	}
-	if len(problems) > 0 {
-		for _, p := range problems {
-			writeLine(stderr, p.String())
-		}
+	l, err := from.load()
+	switch {
+	case err != nil:
+		writeLine(stderr, err.Error()) // one problem a line
 		return exitFailure
+	case inv.command == commandCheck:
+		return check(inv.config, &l, stdout, stderr)
 	}
-	switch inv.command {
-	case commandCheck:
-		return check(inv.config, cfg, origins, stdout, stderr)
-	case commandConfig:
-		return printConfig(cfg, origins, stdout, stderr)
-	default:
-		return start(cfg, origins, stderr)
-	}
+	return start(from, l, stderr)
 }
 
 // writeLine writes one line for a person. A terminal or pipe that is gone cannot be told so: the error has no reader.

@@ -16,15 +16,19 @@ import (
 
 // serve runs the pooler until it is told to stop; it returns the process's exit code: 0 after a graceful drain, 1 when
 // it could not start, a part failed, or the drain cut a transaction.
-func serve(cfg *configs.Config, origins *configs.Origins, log *slog.Logger) int {
-	// Before anything else: a signal must never find the default action, which is death.
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR2)
+func serve(from source, l loaded, log *slog.Logger) int {
+	// Before anything else: a signal must never find the default action, which is death. Those to reload have a channel of
+	// their own, with one place: what comes while one waits is answered by it, and none takes the place of one to stop.
+	signals, reloads := make(chan os.Signal, 4), make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR2)
+	signal.Notify(reloads, syscall.SIGHUP)
 	defer signal.Stop(signals)
+	defer signal.Stop(reloads)
 
-	e, err := engine.New(cfg, log, engine.WithOrigins(origins))
+	cfg := l.cfg
+	e, err := engine.New(cfg, log, engine.WithOrigins(l.origins))
 	if err != nil {
-		log.Error("cannot start", "error", err)
+		logFailure(log, "cannot start", err)
 		return exitFailure
 	}
 	if os.Getenv("GOMAXPROCS") == "" {
@@ -40,28 +44,27 @@ func serve(cfg *configs.Config, origins *configs.Origins, log *slog.Logger) int 
 	for _, l := range e.Listeners() {
 		log.Info("listening", "network", l.Network, "address", l.Address)
 	}
-	waitForStop(e, signals, log)
+	for working := true; working; {
+		select {
+		case <-e.Failed():
+			working = false
+		case <-reloads:
+			reload(e, from, log)
+		case s := <-signals:
+			working = !stops(s, log)
+		}
+	}
 	return drain(e, cfg, signals, log)
 }
 
-// waitForStop returns when the process is to end.
-func waitForStop(e *engine.Engine, signals <-chan os.Signal, log *slog.Logger) {
-	for {
-		select {
-		case <-e.Failed():
-			return
-		case s := <-signals:
-			switch s {
-			case syscall.SIGHUP:
-				log.Warn("SIGHUP: reload is not available yet; restart to apply changed settings")
-			case syscall.SIGUSR2:
-				log.Warn("SIGUSR2: online restart is not available yet")
-			default:
-				log.Info("draining", "signal", s.String())
-				return
-			}
-		}
+// stops tells whether a signal is one to stop.
+func stops(s os.Signal, log *slog.Logger) bool {
+	if s == syscall.SIGUSR2 {
+		log.Warn("SIGUSR2: online restart is not available yet")
+		return false
 	}
+	log.Info("draining", "signal", s.String())
+	return true
 }
 
 // drain ends service in order; a second SIGTERM or SIGINT cuts it short.

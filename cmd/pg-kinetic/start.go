@@ -11,20 +11,15 @@ import (
 )
 
 // start prepares the process for serving: logger, warnings, descriptors. Then it serves until the end.
-func start(cfg *configs.Config, origins *configs.Origins, stderr io.Writer) int {
+func start(from source, l loaded, stderr io.Writer) int {
 	sink := newLogSink(stderr)
 	defer sink.Close()
-	log := newLogger(cfg.Log, sink)
-	hard := hardDescriptorLimit()
-	for _, w := range configs.Warnings(cfg, origins, 0) {
-		log.Warn("doubtful setting", "place", w.Place.String(), "reason", w.Message)
-	}
-	fitted, err := fitDescriptors(cfg, origins, hard, log)
-	if err != nil {
+	log := newLogger(l.cfg.Log, sink)
+	if err := l.ready(log); err != nil {
 		log.Error("cannot start", "error", err)
 		return exitFailure
 	}
-	return serve(fitted, origins, log)
+	return serve(from, l, log)
 }
 
 // fitDescriptors lowers the settings to the hard limit where it may, and raises the soft limit to what they need.

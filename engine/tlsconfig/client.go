@@ -2,6 +2,7 @@ package tlsconfig
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 
 	"pgkinetic/configs"
@@ -26,6 +27,12 @@ func (s *Set) readClient() error {
 		return nil
 	}
 	cert, err := pair("client_cert_file", t.ClientCertFile, "client_key_file", t.ClientKeyFile)
+	var trusted *x509.CertPool
+	if t.ClientCAFile != "" {
+		var wrong error
+		trusted, wrong = authorities("client_ca_file", t.ClientCAFile)
+		err = errors.Join(err, wrong)
+	}
 	if err != nil {
 		return err
 	}
@@ -40,11 +47,8 @@ func (s *Set) readClient() error {
 		DynamicRecordSizingDisabled: true,
 		VerifyConnection:            verifyClient,
 	}
-	if t.ClientCAFile != "" {
-		if s.client.ClientCAs, err = authorities("client_ca_file", t.ClientCAFile); err != nil {
-			return err
-		}
-		s.client.ClientAuth = tls.VerifyClientCertIfGiven
+	if trusted != nil {
+		s.client.ClientCAs, s.client.ClientAuth = trusted, tls.VerifyClientCertIfGiven
 	}
 	if t.ClientMode.Verifies() {
 		s.client.ClientAuth = tls.RequireAndVerifyClientCert

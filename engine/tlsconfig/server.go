@@ -40,25 +40,23 @@ func (s *Set) readServer() error {
 	if t.ServerMode == configs.TLSDisable {
 		return nil
 	}
-	var err error
+	var err, wrong error
 	switch t.ServerCAFile {
 	case "":
+		if t.ServerMode.Verifies() {
+			err = fmt.Errorf("tls.server_mode is %s, but tls.server_ca_file is not set", t.ServerMode)
+		}
 	case configs.SystemCAs:
 		if s.roots, err = x509.SystemCertPool(); err != nil {
-			return named("server_ca_file", t.ServerCAFile, fmt.Errorf("the system's authorities cannot be read: %w", err))
+			err = named("server_ca_file", t.ServerCAFile, fmt.Errorf("the system's authorities cannot be read: %w", err))
 		}
 	default:
-		if s.roots, err = authorities("server_ca_file", t.ServerCAFile); err != nil {
-			return err
-		}
-	}
-	if t.ServerMode.Verifies() && s.roots == nil {
-		return fmt.Errorf("tls.server_mode is %s, but tls.server_ca_file is not set", t.ServerMode)
+		s.roots, err = authorities("server_ca_file", t.ServerCAFile)
 	}
 	if t.ServerCertFile != "" {
-		s.own, err = pair("server_cert_file", t.ServerCertFile, "server_key_file", t.ServerKeyFile)
+		s.own, wrong = pair("server_cert_file", t.ServerCertFile, "server_key_file", t.ServerKeyFile)
 	}
-	return err
+	return errors.Join(err, wrong)
 }
 
 // verifyServer judges PostgreSQL's certificate, the first of those it has sent.

@@ -25,8 +25,8 @@ type Set struct {
 	own        tls.Certificate // shown to PostgreSQL; empty: none
 }
 
-// New reads the files that the settings name. The error names each file that is not good, by its setting, and the remedy; it
-// holds nothing of a key.
+// New reads the files that the settings name. The error joins one for each file that is not good (a FileError), with the
+// remedy; it holds nothing of a key.
 func New(settings configs.TLS) (*Set, error) {
 	s := &Set{settings: settings, minVersion: tls.VersionTLS12}
 	if settings.MinVersion == configs.TLS13 {
@@ -38,7 +38,18 @@ func New(settings configs.TLS) (*Set, error) {
 	return s, nil
 }
 
-// named begins an error about a file: the setting, the file's name.
-func named(setting, path string, err error) error {
-	return fmt.Errorf("tls.%s %q: %w", setting, path, err)
+// FileError is about a file that a setting of tls names.
+type FileError struct {
+	Setting string // its whole path, such as tls.client_ca_file
+	Path    string
+	Err     error
 }
+
+// Error begins with the setting and the file's name.
+func (e *FileError) Error() string { return fmt.Sprintf("%s %q: %v", e.Setting, e.Path, e.Err) }
+
+// Unwrap returns what is wrong with the file.
+func (e *FileError) Unwrap() error { return e.Err }
+
+// named makes the error about the file of a setting of tls.
+func named(setting, path string, err error) error { return &FileError{"tls." + setting, path, err} }

@@ -18,20 +18,36 @@ import (
 // databases and names none: initdb makes it for such purposes.
 const maintenanceDatabase = "postgres"
 
-// lookupOf gives the look-up for clients that ask for a database, nil for none.
+// lookupOf gives the look-up for clients that ask for a database, nil for none. Of a
+// database that there is not, users are looked up where those of the first entry
+// are: that the database is unknown shows neither in the salt of a user nor in the
+// time an answer takes, and is told only after the proof.
 func (r *registry) lookupOf(database string) *lookup.Lookup {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.eng.settings.Load()
 	entry := s.cfg.Database(database)
 	if entry == nil {
-		return nil
+		if len(s.cfg.Databases) == 0 {
+			return nil
+		}
+		entry = &s.cfg.Databases[0]
 	}
 	settings, ok := r.lookupConfig(s, entry)
 	if !ok || r.lookups == nil {
 		return nil
 	}
 	return cached(r.lookups, entry.Name, func() *lookup.Lookup { return lookup.New(settings) })
+}
+
+// forgetLookup is called when PostgreSQL has refused a login of the pool's: the
+// secret that its user's clients are checked against may be an old one.
+func (r *registry) forgetLookup(p *pool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if look := r.lookups[p.key.entry]; look != nil {
+		look.Forget(p.key.user)
+	}
 }
 
 // lookupConfig says how the users of an entry are looked up; ok is false if they

@@ -313,6 +313,7 @@ func (s *server) openFailed(r closeReason, cause error) {
 	case !held:
 		s.pool.host.state.Succeeded(now)
 		s.pool.logins.Refused(now, cause)
+		w.eng.registry.forgetLookup(s.pool)
 	}
 	s.setState(serverBackoff)
 	holder := s.place.Holder()

@@ -38,7 +38,8 @@ drain:
 		return nil, err
 	}
 	cmd := exec.Command(binary, append([]string{"serve", "--config", base + ".yaml"}, o.Flags...)...)
-	cmd.Env = append(CleanEnvironment(), "GORACE=halt_on_error=1 exitcode=66")
+	// By default a process with the race detector sleeps a second at its end, for races that are being reported.
+	cmd.Env = append(CleanEnvironment(), "GORACE=halt_on_error=1 exitcode=66 atexit_sleep_ms=50")
 	cmd.Env = append(cmd.Env, o.Env...)
 	return cmd, nil
 }

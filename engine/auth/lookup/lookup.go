@@ -147,6 +147,14 @@ func (l *Lookup) Refresh(old Result, done Done) (r Result, found bool, err error
 	return Result{}, false, l.wait(old.User, done)
 }
 
+// Forget drops what is remembered of a user: PostgreSQL has shown that it holds no
+// more.
+func (l *Lookup) Forget(user string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.known.drop(user)
+}
+
 // remembered gives the result that is still good.
 func (l *Lookup) remembered(user string, now time.Time) (Result, bool) {
 	if r, found := l.known.get(user); found && now.Sub(r.asked) < l.cfg.CacheFor {

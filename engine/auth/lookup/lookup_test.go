@@ -275,6 +275,22 @@ func TestRefresh(t *testing.T) {
 	})
 }
 
+func TestForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(config())
+		b.find("u")
+		b.told()
+		b.Forget("v")
+		got, _ := b.find("u")
+		equal(t, "somebody else is forgotten", got, "found")
+		b.Forget("u")
+		got, _ = b.find("u")
+		equal(t, "the user is forgotten", got, "waits")
+		equal(t, "asked again", b.told(), "found:1")
+		b.Close()
+	})
+}
+
 func TestConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBed(config())

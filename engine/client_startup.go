@@ -123,7 +123,6 @@ func (c *client) startup(st *protocol.Startup) {
 	if st.Minor > newestMinor || len(st.PqOptions) > 0 {
 		c.send(protocol.AppendNegotiateProtocolVersion(nil, uint16(c.minor), st.PqOptions))
 	}
-	c.setState(clientAuth)
 	if w.eng.draining.Load() {
 		c.fatal(reasonDraining, errShutdown)
 		return

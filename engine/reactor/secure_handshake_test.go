@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -215,11 +216,12 @@ func TestHandshakeWithBytesBehind(t *testing.T) {
 		return len(p), nil
 	}}, c.clientConfig())
 	fatal(t, peer.Handshake())
-	_, err := io.WriteString(peer, "first words")
+	words := bytes.Repeat([]byte("first words "), 1000) // more than crypto/tls reads ahead
+	_, err := peer.Write(words)
 	fatal(t, err)
 	_, err = conn.Write(held)
 	fatal(t, err)
-	expect(t, peer, []byte("first words"))
+	expect(t, peer, words)
 	fatal(t, <-e.secured)
 }
 

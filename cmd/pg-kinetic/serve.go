@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"syscall"
 	"time"
@@ -13,6 +14,11 @@ import (
 	"pgkinetic/configs"
 	"pgkinetic/engine"
 )
+
+// garbagePercent is what may lie about beside what is in use. A query allocates
+// nothing, so only logins make garbage, and most of the memory is that of idle
+// clients: 8 000 of them took 1068 bytes each at Go's 100 percent, 897 at 50.
+const garbagePercent = 50
 
 // serve runs the pooler until it is told to stop; it returns the process's exit code: 0 after a graceful drain, 1 when
 // it could not start, a part failed, or the drain cut a transaction.
@@ -33,6 +39,9 @@ func serve(from source, l loaded, log *slog.Logger) int {
 	}
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(e.Processors())
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(garbagePercent)
 	}
 	if err := writePidFile(cfg.Server.PidFile); err != nil {
 		log.Error("cannot start", "error", err)

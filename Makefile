@@ -98,9 +98,10 @@ drivers: build
 	@$(POSTGRES) >/dev/null
 	@go run ./internal/drivers -only "$(ONLY)" -pg-kinetic bin/pg-kinetic $(if $(TABLE),-table docs/drivers.md)
 
-# The Python drivers of the end-to-end tests, in a private directory.
+# The Python drivers of the end-to-end tests, and a libpq that is newer than the system's, in private directories.
 python:
 	@sh internal/scripts/drivers.sh
+	@sh internal/scripts/libpq.sh
 
 clean:
 	rm -rf bin .run

@@ -31,7 +31,7 @@ const played = "played by hand: shown by the other programs"
 
 var drivers = []driver{
 	{
-		name: "pgx", title: "pgx (Go)", kind: golang, own: []string{"batch"},
+		name: "pgx", title: "pgx (Go)", kind: golang, own: []string{"batch", "login"},
 		variants: []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"},
 	},
 	{
@@ -43,10 +43,10 @@ var drivers = []driver{
 		variants: []string{"statement_cache_size=100", "statement_cache_size=0"},
 	},
 	{
-		name: "node-postgres", title: "node-postgres (JavaScript)", kind: node, own: []string{"cursor", "stream"},
+		name: "node-postgres", title: "node-postgres (JavaScript)", kind: node, own: []string{"cursor", "stream", "login"},
 	},
 	{
-		name: "pgjdbc", title: "pgjdbc (Java)", kind: java, own: []string{"batch", "cursor"},
+		name: "pgjdbc", title: "pgjdbc (Java)", kind: java, own: []string{"batch", "cursor", "login"},
 		variants: []string{"prepareThreshold=1", "prepareThreshold=5", "prepareThreshold=0"},
 		fetch:    []string{"org.postgresql:postgresql:42.7.14"},
 	},

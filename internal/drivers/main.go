@@ -44,6 +44,7 @@ type settings struct {
 	table   string
 	target  string
 	verbose bool
+	logins  *logins
 }
 
 func main() {
@@ -81,6 +82,13 @@ func run(o settings) error {
 		return err
 	}
 	defer server.Remove()
+	dir, err := os.MkdirTemp(server.SocketDir(), "logins-") // goes with the server's directory
+	if err != nil {
+		return err
+	}
+	if o.logins, err = makeLogins(dir); err != nil {
+		return err
+	}
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	go func() { // the server's watchdog ends what was started, the pooler included
@@ -156,12 +164,12 @@ func runDriver(d *driver, o settings, root, cache string, server *pgtest.Server)
 
 // perform is one run of a program with a pooler of its own.
 func perform(k *kit, variant string, o settings, server *pgtest.Server, contended bool) (*outcome, error) {
-	if _, err := server.Query(setup); err != nil {
+	if _, err := server.Query(setup + loginRoles); err != nil {
 		return nil, err
 	}
 	p, err := pooler.New(server, pooler.Options{
 		Target: pooler.Target(o.target), Binary: o.binary, PoolSize: backends,
-		Flags: []string{"--capacity.checkout-timeout-ms=30000"},
+		Flags: append(o.logins.flags(), "--capacity.checkout-timeout-ms=30000"),
 	})
 	if err != nil {
 		return nil, err
@@ -174,7 +182,7 @@ func perform(k *kit, variant string, o settings, server *pgtest.Server, contende
 			return nil, errors.Join(err, p.Stop())
 		}
 	}
-	result := runProgram(k, variant, p)
+	result := runProgram(k, variant, p, o.logins)
 	if contended {
 		if err := others.end(); err != nil {
 			result.results["program"] = err.Error()

@@ -40,7 +40,7 @@ func (o *outcome) failures(d *driver) []string {
 }
 
 // runProgram runs a driver's program against the pooler.
-func runProgram(k *kit, variant string, p *pooler.Pooler) *outcome {
+func runProgram(k *kit, variant string, p *pooler.Pooler, l *logins) *outcome {
 	ctx, cancel := context.WithTimeout(context.Background(), programLimit)
 	defer cancel()
 	args := k.kind.command(k)
@@ -51,7 +51,7 @@ func runProgram(k *kit, variant string, p *pooler.Pooler) *outcome {
 	cmd.Dir = k.cache
 	cmd.Env = append(os.Environ(),
 		"DRIVERS_URL="+fmt.Sprintf("postgres://postgres@127.0.0.1:%d/postgres", p.Port),
-		"DRIVERS_HOST=127.0.0.1", "DRIVERS_PORT="+strconv.Itoa(p.Port), "TZ=UTC")
+		"DRIVERS_HOST=127.0.0.1", "DRIVERS_PORT="+strconv.Itoa(p.Port), "DRIVERS_CERTIFICATES="+l.dir, "TZ=UTC")
 	if k.kind.env != nil {
 		cmd.Env = append(cmd.Env, k.kind.env(k)...)
 	}

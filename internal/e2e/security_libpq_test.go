@@ -46,7 +46,7 @@ func newestLibpq(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join(root, ".run", "drivers-libpq", "lib")
+	dir := filepath.Join(root, ".run", "libpq", "lib")
 	if _, err := os.Stat(filepath.Join(dir, "libpq.so.5")); errors.Is(err, os.ErrNotExist) {
 		t.Skip("the libpq of PostgreSQL 18 is not there: make python brings it, where npm packages can be had")
 	}

@@ -1,4 +1,5 @@
 // node-postgres: pg with named statements and its pool, and pg-cursor, pg-query-stream, pg-copy-streams on top.
+import { readFileSync } from "node:fs";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import pg from "pg";
@@ -200,7 +201,28 @@ async function stream(client) {
 	}
 }
 
+// login: every method that applies, with TLS and without; a wrong password is told as one.
+async function login() {
+	const file = (name) => readFileSync(`${process.env.DRIVERS_CERTIFICATES}/${name}`, "utf8");
+	const ssl = { ca: file("ca.crt") };
+	const shown = { ...ssl, cert: file("client.crt"), key: file("client.key") };
+	const password = "secret";
+	for (const way of [
+		{ user: "by_scram", password }, { user: "by_scram", password, ssl }, { user: "by_scram", password, ssl, enableChannelBinding: true },
+		{ user: "by_md5", password }, { user: "by_md5", password, ssl }, { user: "by_password", password, ssl }, { user: "by_cert", ssl: shown },
+	]) {
+		const client = new pg.Client({ host: process.env.DRIVERS_HOST, port: process.env.DRIVERS_PORT, database: "postgres", ...way });
+		await client.connect();
+		check(await one(client, "SELECT current_user"), way.user);
+		await client.end();
+	}
+	const guess = new pg.Client({
+		host: process.env.DRIVERS_HOST, port: process.env.DRIVERS_PORT, database: "postgres", user: "by_scram", password: "guessed", ssl,
+	});
+	await rejects(guess.connect(), "28P01");
+}
+
 version("pg", "pg-cursor", "pg-query-stream", "pg-copy-streams");
 const scenarios = { prepare, error, transaction, copy, cancel, types, listen, setting, cursor, stream };
 const all = Object.entries(scenarios).map(([name, scenario]) => [name, withClient(scenario)]);
-await run(Object.fromEntries([...all, ["workers", workers]]));
+await run(Object.fromEntries([...all, ["workers", workers], ["login", login]]));

@@ -40,6 +40,24 @@ public class Program {
 			+ "/postgres?user=postgres&sslmode=disable&" + variant);
 	}
 
+	/** Every method that applies, with TLS and without; a wrong password is told as one. */
+	static void login(Connection unused) throws Exception {
+		String in = System.getenv("DRIVERS_CERTIFICATES");
+		String secure = "&sslmode=verify-full&sslrootcert=" + in + "/ca.crt", clear = "&sslmode=disable", secret = "&password=secret";
+		String[][] ways = {
+			{"by_scram", secret + clear}, {"by_scram", secret + secure}, {"by_scram", secret + secure + "&channelBinding=require"},
+			{"by_md5", secret + clear}, {"by_md5", secret + secure}, {"by_password", secret + secure},
+			{"by_cert", secure + "&sslcert=" + in + "/client.crt&sslkey=" + in + "/client.pk8"},
+		};
+		String address = "jdbc:postgresql://" + System.getenv("DRIVERS_HOST") + ":" + System.getenv("DRIVERS_PORT") + "/postgres?user=";
+		for (String[] way : ways) {
+			try (Connection connection = DriverManager.getConnection(address + way[0] + way[1] + "&" + variant)) {
+				check(one(connection, "SELECT current_user"), way[0]);
+			}
+		}
+		fails("28P01", () -> DriverManager.getConnection(address + "by_scram&password=guessed" + secure));
+	}
+
 	static void check(Object got, Object want) {
 		if (!want.equals(got)) {
 			throw new AssertionError("got " + got + ", want " + want);
@@ -338,6 +356,7 @@ public class Program {
 		scenarios.put("setting", Program::setting);
 		scenarios.put("batch", Program::batch);
 		scenarios.put("cursor", Program::cursor);
+		scenarios.put("login", Program::login);
 		int status = 0;
 		for (Map.Entry<String, Scenario> entry : scenarios.entrySet()) {
 			try (Connection connection = connect()) {

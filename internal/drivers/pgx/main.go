@@ -39,6 +39,7 @@ func main() {
 		{Name: "listen", Run: with(listening)},
 		{Name: "setting", Run: with(setting)},
 		{Name: "batch", Run: with(batch)},
+		{Name: "login", Run: login},
 	}))
 }
 
@@ -50,6 +51,40 @@ func version() string {
 		}
 	}
 	return "unknown"
+}
+
+// login: every method that applies, with TLS and without; a wrong password is told as one.
+func login(ctx context.Context) error {
+	in := os.Getenv("DRIVERS_CERTIFICATES")
+	secure := "sslmode=verify-full&sslrootcert=" + in + "/ca.crt"
+	certificate := secure + "&sslcert=" + in + "/client.crt&sslkey=" + in + "/client.key"
+	for _, way := range [][3]string{
+		{"by_scram", "secret", "sslmode=disable"},
+		{"by_scram", "secret", secure},
+		{"by_scram", "secret", secure + "&channel_binding=require"},
+		{"by_md5", "secret", "sslmode=disable"},
+		{"by_md5", "secret", secure},
+		{"by_password", "secret", secure},
+		{"by_cert", "", certificate},
+		{"by_scram", "guessed", secure},
+	} {
+		user, password, options := way[0], way[1], way[2]
+		conn, err := pgx.Connect(ctx, strings.Replace(report.URL(), "postgres@", user+":"+password+"@", 1)+"?"+options)
+		var refused *pgconn.PgError
+		if password == "guessed" {
+			if !errors.As(err, &refused) || refused.Code != "28P01" {
+				return fmt.Errorf("a wrong password: %w", err)
+			}
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s, %s: %w", user, options, err)
+		}
+		if err := errors.Join(expect(ctx, conn, user, "SELECT current_user::text"), conn.Close(ctx)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func connect(ctx context.Context) (*pgx.Conn, error) {

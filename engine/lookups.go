@@ -33,11 +33,14 @@ func (r *registry) lookupOf(database string) *lookup.Lookup {
 		}
 		entry = &s.cfg.Databases[0]
 	}
-	settings, ok := r.lookupConfig(s, entry)
-	if !ok || r.lookups == nil {
-		return nil
+	look := r.lookups[entry.Name]
+	if look == nil && r.lookups != nil {
+		if settings, ok := r.lookupConfig(s, entry); ok {
+			look = lookup.New(settings)
+			r.lookups[entry.Name] = look
+		}
 	}
-	return cached(r.lookups, entry.Name, func() *lookup.Lookup { return lookup.New(settings) })
+	return look
 }
 
 // forgetLookup is called when PostgreSQL has refused a login of the pool's: the

@@ -4,6 +4,7 @@ package engine
 
 import (
 	"crypto/tls"
+	"strings"
 
 	"pgkinetic/engine/reactor"
 )
@@ -33,7 +34,7 @@ func (c *client) OnSecured(_ *reactor.Socket, err error) {
 	if err != nil {
 		w.stats.handshakes[sideClient][outcomeFailed].inc()
 		if w.eng.cfg.Log.Connections {
-			w.log.Info("TLS handshake failed", "client", c.id, "address", c.address(), "error", err)
+			w.log.Info("TLS handshake failed", "client", c.id, "address", c.address(), "error", clipped(err))
 		}
 		c.reason = reasonHandshake
 		c.part()
@@ -43,4 +44,16 @@ func (c *client) OnSecured(_ *reactor.Socket, err error) {
 	}
 	w.stats.handshakes[sideClient][outcomeOK].inc()
 	c.setState(clientStartup)
+}
+
+// errorMost bounds, in bytes, what an error that quotes a client takes of the log:
+// crypto/tls names all the protocols that it was offered.
+const errorMost = 300
+
+func clipped(err error) string {
+	text := err.Error()
+	if len(text) > errorMost {
+		text = strings.ToValidUTF8(text[:errorMost], "") + "…"
+	}
+	return text
 }

@@ -91,8 +91,12 @@ func TestAU06EverySecretOnBothSides(t *testing.T) {
 		}
 		clients = append(clients, c)
 	}
+	var roles []string
+	for _, f := range pairs {
+		roles = append(roles, f.server())
+	}
 	for round := range 3 {
-		x.KillBackends(t, "usename ~ '^(s_|m_|forced_)' AND application_name = ''")
+		x.KillBackends(t, "usename = ANY ('{"+strings.Join(roles, ",")+"}')")
 		for i, f := range pairs {
 			if f.want != "" || clients[i] == nil {
 				continue

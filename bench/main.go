@@ -5,8 +5,8 @@
 //	go run ./bench -only simple/64,idle    some scenarios or cases
 //	go run ./bench -list                   what there is
 //
-// Poolers run in transaction mode with connection logging off, without TLS, over TCP on both sides, each in a session of its
-// own, since Linux may share the CPU between sessions (sched_autogroup). Rounds alternate, and medians are compared, since
+// Poolers run in transaction mode with connection logging off, over TCP on both sides, without TLS unless a scenario is about
+// that, each in a session of its own, since Linux may share the CPU between sessions (sched_autogroup). Rounds alternate, and medians are compared, since
 // machines are noisy.
 //
 // Exit status: 0, 1 when a criterion is missed or the gate finds a regression, 2 when something could not be measured.

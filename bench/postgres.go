@@ -45,14 +45,28 @@ func openPostgres(ctx context.Context, dsn string) (p *postgres, err error) {
 	return p, nil
 }
 
+// startPostgres starts one that does TLS with whoever asks for it.
 func startPostgres() (*postgres, error) {
-	s, err := pgtest.New(pgtest.MaxConnections(maxConnections), pgtest.Setting("shared_buffers", "512MB"))
+	dir, remove, err := pgtest.PrivateDir()
 	if err != nil {
+		return nil, err
+	}
+	cert, key, err := targets.CertificateFiles(dir, pgtest.Unprivileged())
+	if err != nil {
+		remove()
+		return nil, err
+	}
+	s, err := pgtest.New(
+		pgtest.MaxConnections(maxConnections), pgtest.Setting("shared_buffers", "512MB"),
+		pgtest.Setting("ssl", "on"), pgtest.Setting("ssl_cert_file", cert), pgtest.Setting("ssl_key_file", key),
+	)
+	if err != nil {
+		remove()
 		return nil, err
 	}
 	return &postgres{
 		Server: targets.Server{Host: "127.0.0.1", Port: s.Port, User: "postgres", Database: "postgres"},
-		bin:    s.Bin, dir: s.SocketDir(), ours: true, close: s.Remove,
+		bin:    s.Bin, dir: s.SocketDir(), ours: true, close: func() { s.Remove(); remove() },
 	}, nil
 }
 

@@ -45,6 +45,9 @@ const (
 	IdleBytes   Figure = "idle_bytes"
 	Unanswered  Figure = "unanswered"
 	LastLogin   Figure = "last_login"
+	LoginAlone  Figure = "login_alone"
+	LoginBeside Figure = "login_beside"
+	TurnedAway  Figure = "turned_away"
 )
 
 // Info says how a figure is read.
@@ -88,6 +91,9 @@ var all = []Info{
 	{IdleBytes, "bytes/client", "B", false, 0},
 	{Unanswered, "unanswered", "", false, 0},
 	{LastLogin, "last login", "ms", false, 0},
+	{LoginAlone, "login alone", "ms", false, 3},
+	{LoginBeside, "login beside", "ms", false, 3},
+	{TurnedAway, "turned away", "", false, 0},
 }
 
 // All are the figures in the order in which tables show them. The slice is the caller's.

@@ -23,6 +23,7 @@ type Server struct {
 	Host                     string
 	Port                     int
 	User, Password, Database string
+	TLS                      bool // it is required, without a look at the certificate
 }
 
 // Load is what pgbench does.
@@ -178,10 +179,14 @@ func (b *Bench) Finish(run func(*exec.Cmd) error) (*Result, error) {
 
 // command prepares a program of PostgreSQL in a session of its own: Linux may share the CPU between sessions.
 func (s Server) command(ctx context.Context, name string, args ...string) *exec.Cmd {
+	mode := "disable"
+	if s.TLS {
+		mode = "require"
+	}
 	cmd := exec.CommandContext(ctx, program(s.Bin, name), args...)
 	cmd.Env = append(
 		os.Environ(), "PGHOST="+s.Host, "PGPORT="+strconv.Itoa(s.Port), "PGUSER="+s.User, "PGPASSWORD="+s.Password,
-		"PGDATABASE="+s.Database, "PGSSLMODE=disable", "PGGSSENCMODE=disable", "PGAPPNAME=", "PGOPTIONS=",
+		"PGDATABASE="+s.Database, "PGSSLMODE="+mode, "PGGSSENCMODE=disable", "PGAPPNAME=", "PGOPTIONS=",
 	)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return cmd

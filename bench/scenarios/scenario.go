@@ -128,6 +128,9 @@ func (s *Scenario) check(names map[string]bool) error {
 		if t.Name == "" || t.Of == "" {
 			return fmt.Errorf("target %d needs name and of", i+1)
 		}
+		if err := t.Check(); err != nil {
+			return fmt.Errorf("target %s: %w", t.Name, err)
+		}
 		own = append(own, t.Name)
 	}
 	for _, c := range s.Criteria {

@@ -23,6 +23,7 @@ func TestScenariosOfThisDirectory(t *testing.T) {
 	for _, name := range []string{
 		"simple", "extended", "prepared", "tpcb", "transaction", "think", "connect", "large", "loops", "routes", "copy-in", "copy-out",
 		"slow-readers", "logins", "refusal", "isolation", "overload", "storm", "idle",
+		"tls", "tls-prepared", "connect-tls", "logins-tls", "login-storm-tls", "silent", "idle-tls",
 	} {
 		if !names[name] {
 			t.Errorf("there is no %s", name)
@@ -66,6 +67,7 @@ func TestMistakesInAScenario(t *testing.T) {
 		"an unknown figure":    {"figure: cpu", "figure: speed"},
 		"clients that are not": {"clients: 8", "clients: 64"},
 		"an unnamed target":    {"criteria:", "targets: [{of: pg-kinetic}]\ncriteria:"},
+		"an unknown security":  {"criteria:", "targets: [{name: pg-kinetic, of: pg-kinetic, tls: always}]\ncriteria:"},
 		"a foreign target":     {"criteria:", "targets: [{name: a, of: pg-kinetic}]\ncriteria:"},
 	} {
 		text := strings.Replace(good, change[0], change[1], 1)

@@ -42,6 +42,8 @@ type Definition struct {
 	Prepared string `yaml:"prepared"`
 	// Password programs ask their clients for one, whatever PostgreSQL does.
 	Password bool `yaml:"password"`
+	// Secure definitions do what a Security says.
+	Secure bool `yaml:"secure"`
 	// Note is what a reader of its figures must know.
 	Note string `yaml:"note"`
 }
@@ -61,6 +63,8 @@ type Place struct {
 	Clients  int    // that there may be
 	Server   Server
 	Version  string
+	Security
+	Secret string // with Scram: the password as PostgreSQL stores it
 }
 
 // Server is the PostgreSQL behind the targets.

@@ -18,11 +18,12 @@ import (
 // Choice is a target to start: a definition, perhaps with another binary, further arguments and environment, under a name of
 // its own.
 type Choice struct {
-	Name   string   `yaml:"name"`
-	Of     string   `yaml:"of"` // name of the definition
-	Args   []string `yaml:"args"`
-	Env    []string `yaml:"env"`
-	Binary string   `yaml:"-"` // "" = where the definition finds it
+	Name     string   `yaml:"name"`
+	Of       string   `yaml:"of"` // name of the definition
+	Args     []string `yaml:"args"`
+	Env      []string `yaml:"env"`
+	Binary   string   `yaml:"-"` // "" = where the definition finds it
+	Security `yaml:",inline"`
 }
 
 // Target is one that runs. Owner: who started it. The process lives until Stop, or until this program ends: see Fleet.Dir.
@@ -52,6 +53,9 @@ func (f *Fleet) Start(c Choice) (*Target, error) {
 		return nil, fmt.Errorf("there is no target %q", c.Of)
 	}
 	t := &Target{Choice: c, Definition: &f.Definitions[i], Server: f.Server}
+	if c.Security != (Security{}) && !t.Definition.Secure {
+		return nil, fmt.Errorf("%s: its definition knows neither TLS nor SCRAM", c.Name)
+	}
 	if len(t.Definition.Programs) == 0 {
 		t.Tracks = true
 		return t, nil
@@ -70,7 +74,7 @@ func (f *Fleet) Start(c Choice) (*Target, error) {
 		return nil, fmt.Errorf("%s: %w", c.Name, err)
 	}
 	t.Server.Host, t.Server.Port = "127.0.0.1", place.Port
-	if t.Definition.Password {
+	if t.Definition.Password || t.Scram {
 		t.Server.Password = place.Password()
 	}
 	t.process, err = pooler.Launch(cmd, place.Dir, func() bool { return listens(place.Port) })
@@ -82,7 +86,7 @@ func (f *Fleet) command(t *Target, path string) (cmd *exec.Cmd, place Place, err
 	f.started++
 	place = Place{
 		Dir: filepath.Join(f.Dir, fmt.Sprintf("%s-%d", t.Name, f.started)), Backends: f.Backends, Clients: f.Clients,
-		Server: f.Server, Version: t.Version,
+		Server: f.Server, Version: t.Version, Security: t.Security,
 	}
 	if t.Definition.MaxClients > 0 {
 		place.Clients = t.Definition.MaxClients
@@ -96,7 +100,7 @@ func (f *Fleet) command(t *Target, path string) (cmd *exec.Cmd, place Place, err
 	if t.Definition.Unprivileged {
 		owner = pgtest.Unprivileged()
 	}
-	if err := writeFiles(t.Definition, place, owner); err != nil {
+	if err := writeFiles(t.Definition, &place, owner); err != nil {
 		return nil, place, err
 	}
 	args, err := fillAll(append(slices.Clone(t.Definition.Args), t.Args...), place)
@@ -113,12 +117,15 @@ func (f *Fleet) command(t *Target, path string) (cmd *exec.Cmd, place Place, err
 	return cmd, place, nil
 }
 
-func writeFiles(d *Definition, place Place, owner *syscall.Credential) error {
+func writeFiles(d *Definition, place *Place, owner *syscall.Credential) error {
 	if err := os.Mkdir(place.Dir, 0o755); err != nil {
 		return err
 	}
+	if err := place.secure(owner); err != nil {
+		return err
+	}
 	for name, text := range d.Files {
-		filled, err := fill(name, text, place)
+		filled, err := fill(name, text, *place)
 		if err != nil {
 			return err
 		}

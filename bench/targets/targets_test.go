@@ -74,19 +74,25 @@ func TestVersionsInOrder(t *testing.T) {
 	}
 }
 
-// All templates of all definitions can be filled, with a password and without.
+// All templates of all definitions can be filled, with a password and without, with TLS and without.
 func TestTemplates(t *testing.T) {
 	all, err := Definitions()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range all {
-		for _, password := range []string{"", "secret"} {
-			place := Place{
-				Dir: t.TempDir() + "/x", Port: 7001, Extra: 7002, Backends: 33, Clients: 444, Version: "1.21",
-				Server: Server{Host: "127.0.0.1", Port: 5999, User: "someone", Password: password, Database: "somedb"},
+		for _, c := range []struct {
+			password string
+			security Security
+		}{{}, {password: "secret"}, {security: Security{TLS: "both", Scram: true}}} {
+			if c.security != (Security{}) && !d.Secure {
+				continue
 			}
-			if err := writeFiles(&d, place, nil); err != nil {
+			place := Place{
+				Dir: t.TempDir() + "/x", Port: 7001, Extra: 7002, Backends: 33, Clients: 444, Version: "1.21", Security: c.security,
+				Server: Server{Host: "127.0.0.1", Port: 5999, User: "someone", Password: c.password, Database: "somedb"},
+			}
+			if err := writeFiles(&d, &place, nil); err != nil {
 				t.Errorf("%s: %v", d.Name, err)
 				continue
 			}
@@ -103,6 +109,9 @@ func TestTemplates(t *testing.T) {
 			if err := errors.Join(err1, err2); err != nil || len(d.Programs) > 0 && !strings.Contains(text, "7001") ||
 				len(d.Programs) > 0 && !strings.Contains(text, "5999") || strings.Contains(text, "<no value>") {
 				t.Errorf("%s: %v\n%s", d.Name, err, text)
+			}
+			if c.security.Scram && len(d.Programs) > 0 && (!strings.Contains(text, place.Secret) || !strings.Contains(text, place.Cert())) {
+				t.Errorf("%s has no secret or no certificate:\n%s", d.Name, text)
 			}
 			if !d.OneToOne && !strings.Contains(text, "33") {
 				t.Errorf("%s does not bound its backends:\n%s", d.Name, text)
@@ -130,6 +139,9 @@ func TestProgramsThatAreNotThere(t *testing.T) {
 	f := Fleet{Definitions: []Definition{{Name: "a", Title: "A", Programs: []string{"no-such-pooler"}}}, Dir: t.TempDir()}
 	if _, err := f.Start(Choice{Name: "a", Of: "a"}); !errors.Is(err, ErrNotInstalled) {
 		t.Errorf("%v", err)
+	}
+	if _, err := f.Start(Choice{Name: "a", Of: "a", Security: Security{TLS: "clients"}}); err == nil || errors.Is(err, ErrNotInstalled) {
+		t.Errorf("TLS where the definition knows none: %v", err)
 	}
 	if _, err := f.Start(Choice{Name: "b", Of: "b"}); err == nil || errors.Is(err, ErrNotInstalled) {
 		t.Errorf("a target without definition: %v", err)

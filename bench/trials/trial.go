@@ -15,6 +15,7 @@ import (
 	"pgkinetic/bench/measure"
 	"pgkinetic/bench/pgbench"
 	"pgkinetic/bench/scenarios"
+	"pgkinetic/bench/scram"
 	"pgkinetic/bench/targets"
 )
 
@@ -67,6 +68,7 @@ var kinds = map[string]kind{
 		params: []string{"rate", "bulk_rate", "bulk_sessions", "waiters", "slices", "slice_s"},
 	},
 	"refusal": {open: openRefusal, pooler: true, params: []string{"requests"}},
+	"silent":  {open: openSilent, pooler: true, shared: true, params: []string{"logins", "settle_s"}},
 	"idle":    {open: openIdle, pooler: true, shared: true, params: []string{"few", "settle_s"}},
 	"storm": {
 		open: openStorm, pooler: true, shared: true,
@@ -125,15 +127,23 @@ func (s *Setup) watch() measure.Watch {
 // client is where pgbench connects to.
 func (s *Setup) client() pgbench.Server {
 	t := s.Target.Server
-	return pgbench.Server{Bin: s.Bin, Host: t.Host, Port: t.Port, User: t.User, Password: t.Password, Database: t.Database}
+	return pgbench.Server{
+		Bin: s.Bin, Host: t.Host, Port: t.Port, User: t.User, Password: t.Password, Database: t.Database, TLS: s.Target.ClientTLS(),
+	}
 }
 
 // server is where package load connects to.
 func (s *Setup) server() load.Server {
 	t := s.Target.Server
-	return load.Server{
+	server := load.Server{
 		Network: "tcp", Address: net.JoinHostPort(t.Host, strconv.Itoa(t.Port)), User: t.User, Database: t.Database,
+		TLS: s.Target.ClientTLS(),
 	}
+	if s.Target.Scram {
+		user := scram.NewUser(t.Password)
+		server.Authenticate = func() load.Authenticator { return user.Login() }
+	}
+	return server
 }
 
 // acquaint logs one client in: what a login is answered with, a pooler may have to ask PostgreSQL for once, and many first logins

@@ -1,6 +1,7 @@
 package trials
 
 import (
+	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"pgkinetic/bench/load"
 	"pgkinetic/bench/measure"
 	"pgkinetic/bench/scenarios"
+	"pgkinetic/bench/scram"
 	"pgkinetic/bench/targets"
 	"pgkinetic/internal/pgtest"
 	"pgkinetic/internal/pooler"
@@ -128,9 +130,15 @@ func TestOnlyRoomySlicesCount(t *testing.T) {
 	}
 }
 
-// Every kind runs for a moment before PostgreSQL and pg-kinetic: that it runs and what it gives, not what it finds.
-func TestKinds(t *testing.T) {
-	server := pgtest.Shared(t)
+// fixture is a PostgreSQL with TLS, and a fleet before it.
+type fixture struct {
+	server *pgtest.Server
+	fleet  *targets.Fleet
+	binary string // pg-kinetic's
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
 	binary, err := pooler.Built()
 	if err != nil {
 		t.Fatal(err)
@@ -140,38 +148,91 @@ func TestKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(remove)
+	cert, key, err := targets.CertificateFiles(dir, pgtest.Unprivileged())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := pgtest.Start(t, pgtest.Setting("ssl", "on"), pgtest.Setting("ssl_cert_file", cert), pgtest.Setting("ssl_key_file", key))
 	definitions, err := targets.Definitions()
 	if err != nil {
 		t.Fatal(err)
 	}
-	fleet := &targets.Fleet{
+	return &fixture{server, &targets.Fleet{
 		Definitions: definitions, Backends: 5, Clients: 500, Dir: dir,
 		Server: targets.Server{Host: "127.0.0.1", Port: server.Port, User: "postgres", Database: "postgres"},
+	}, binary}
+}
+
+// start starts a target of the definition.
+func (f *fixture) start(t *testing.T, of string, c targets.Choice) *targets.Target {
+	t.Helper()
+	c.Name, c.Of = of, of
+	if of == "pg-kinetic" {
+		c.Binary = f.binary
 	}
-	start := func(t *testing.T, c targets.Choice) *targets.Target {
-		c.Name, c.Of, c.Binary = "pg-kinetic", "pg-kinetic", binary
-		target, err := fleet.Start(c)
-		if err != nil {
-			t.Fatal(err)
+	target, err := f.fleet.Start(c)
+	if errors.Is(err, targets.ErrNotInstalled) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := target.Stop(); err != nil {
+			t.Error(err)
 		}
-		t.Cleanup(func() {
-			if err := target.Stop(); err != nil {
-				t.Error(err)
-			}
-		})
-		return target
-	}
-	common := start(t, targets.Choice{})
-	for _, c := range moments {
-		t.Run(c.Kind, func(t *testing.T) {
+	})
+	return target
+}
+
+func (f *fixture) run(t *testing.T, m *moment, target *targets.Target) {
+	t.Helper()
+	runOnce(t, Setup{
+		Case: scenarios.Case{Scenario: &m.Scenario, Clients: m.clients}, Target: target, Server: f.fleet.Server, Bin: f.server.Bin,
+		Backends: 5, Scale: 1, Length: 300 * time.Millisecond, Dir: t.TempDir(),
+	}, m.figures)
+}
+
+// Every kind runs for a moment before PostgreSQL and pg-kinetic: that it runs and what it gives, not what it finds.
+func TestKinds(t *testing.T) {
+	f := newFixture(t)
+	common := f.start(t, "pg-kinetic", targets.Choice{})
+	for _, m := range moments {
+		t.Run(m.Kind, func(t *testing.T) {
 			target := common
-			if len(c.Targets) > 0 {
-				target = start(t, c.Targets[0])
+			if len(m.Targets) > 0 {
+				target = f.start(t, "pg-kinetic", m.Targets[0])
 			}
-			runOnce(t, Setup{
-				Case: scenarios.Case{Scenario: &c.Scenario, Clients: c.clients}, Target: target, Server: fleet.Server, Bin: server.Bin,
-				Backends: 5, Scale: 1, Length: time.Second, Dir: t.TempDir(),
-			}, c.figures)
+			f.run(t, &m, target)
+		})
+	}
+}
+
+// With TLS and SCRAM both pgbench and our own loads get through the poolers, and nobody who lacks one of them.
+func TestSecurity(t *testing.T) {
+	f := newFixture(t)
+	for _, of := range []string{"pg-kinetic", "pgbouncer"} {
+		t.Run(of, func(t *testing.T) {
+			target := f.start(t, of, targets.Choice{Security: targets.Security{TLS: "both", Scram: true}})
+			f.run(t, &moments[0], target)
+			if n := f.server.Value(t, "select count(*) from pg_stat_ssl join pg_stat_activity using (pid) where client_port > 0 and not ssl"); n != "0" {
+				t.Errorf("%s backends are not reached with TLS", n)
+			}
+			setup := Setup{Target: target}
+			right := setup.server()
+			plain, nobody, wrong := right, right, right
+			plain.TLS, nobody.Authenticate = false, nil
+			wrong.Authenticate = func() load.Authenticator { return scram.NewUser("wrong").Login() }
+			for _, c := range []struct {
+				name     string
+				server   load.Server
+				answered int
+			}{{"as it should be", right, 1}, {"in clear", plain, 0}, {"without a proof", nobody, 0}, {"with a wrong one", wrong, 0}} {
+				got, err := load.Churn{Clients: 1, Logins: 1}.Run(t.Context(), c.server)
+				if err != nil || got.Answered != c.answered {
+					t.Errorf("%d logins %s were answered, %v, %v", got.Answered, c.name, got.Err, err)
+				}
+			}
 		})
 	}
 }
@@ -288,6 +349,14 @@ var moments = []moment{
 		},
 		100,
 		[]figures.Figure{figures.Alone, figures.Beside, figures.Unanswered, figures.LastLogin},
+	},
+	{
+		scenarios.Scenario{
+			Kind: "silent", Params: map[string]float64{"logins": 2, "settle_s": 0.01},
+			Targets: []targets.Choice{{Security: targets.Security{TLS: "clients", Scram: true}}},
+		},
+		10,
+		[]figures.Figure{figures.LoginAlone, figures.LoginBeside, figures.TurnedAway},
 	},
 }
 

@@ -158,10 +158,13 @@ func (c *client) logRefused(e *protocol.ErrorFields) {
 		return
 	}
 	database, user := "", ""
-	if c.up != nil {
+	switch {
+	case c.up != nil:
 		database, user = c.up.pool.key.database, c.up.tenant.User
+	case c.auth != nil:
+		database, user = c.auth.database, c.auth.user // as the client says
 	}
-	c.w.log.Info("login refused", "client", c.id, "database", database, "user", user,
+	c.w.log.Info("login refused", "client", c.id, "address", c.address(), "database", database, "user", user,
 		"cause", c.reason.String(), "sqlstate", e.Code, "message", strings.Clone(e.Message)) // a log may keep it
 }
 

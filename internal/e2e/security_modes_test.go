@@ -1,9 +1,12 @@
 package e2e
 
 import (
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"pgkinetic/configs"
 	"pgkinetic/internal/pooler"
 	"pgkinetic/internal/testcert"
 )
@@ -48,6 +51,10 @@ func TestEveryModeOfLibpq(t *testing.T) {
 			p := x.door(t, nil, flags...)
 			for certificate, want := range test.want {
 				x.everySSLMode(t, p, certificate, want)
+			}
+			refusal := regexp.MustCompile(`login refused.* address=127\.0\.0\.1:\d+ database=postgres user=moded .*without TLS`)
+			if configs.TLSMode(test.mode).Requires() {
+				until(t, 5*time.Second, "a line that tells who came without TLS", func() bool { return refusal.MatchString(p.Log()) })
 			}
 		})
 	}

@@ -92,6 +92,41 @@ func TestLoginAttackDeadLookUp(t *testing.T) {
 	f.empty(t)
 }
 
+// TestLoginAttackHelpersFull: where as many proofs wait as may, a further login is told so; those that wait are judged, or
+// forgotten with their clients.
+func TestLoginAttackHelpersFull(t *testing.T) {
+	f := besiege(t, "--server.max-unauthenticated=6000", "--server.max-clients=100")
+	release := f.HoldHelpers()
+	defer release()
+	from := stranger127()
+	busy := func() bool { return f.Stats().Closed["overload"] > 0 }
+	var all []*stranger
+	for len(all) < 5000 && !busy() {
+		s := f.dial(t, from)
+		all = append(all, s)
+		s.send(pgwire.Startup(0, "user", "quick_user"))
+		s.asked(3)
+		s.send(pgwire.Raw('p', []byte("wrong\x00")))
+	}
+	until(t, "one is turned away", busy)
+	told := uint64(0)
+	for _, s := range all[len(all)-3:] { // the loops may have taken a few more meanwhile
+		must(t, s.tcp.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
+		if m, err := s.message(); err == nil && pgwire.ErrorOf(m).Code() == "53300" {
+			told++
+		}
+	}
+	if told == 0 || len(all) < 4096 {
+		t.Errorf("%d of %d logins were turned away", told, len(all))
+	}
+	for _, s := range all {
+		must(t, s.tcp.Close())
+	}
+	f.empty(t) // while their proofs wait
+	release()
+	f.open(t, "quick_user", "sslmode=require")
+}
+
 // TestLoginAttackPlaces: where strangers have all places before the login, in whatever stage, users come in as soon as
 // these have had their second.
 func TestLoginAttackPlaces(t *testing.T) {

@@ -58,7 +58,7 @@ func (j *journal) String() string {
 
 // The users of a fort: how each of them logs in is what the rules say of the name.
 const (
-	fortRules = "host all password_user all password\nhost all md5_user all md5\nhost all trust_user all trust\n" +
+	fortRules = "host all password_user,quick_user all password\nhost all md5_user all md5\nhost all trust_user all trust\n" +
 		"host all reject_user all reject\nhost all all all scram-sha-256\nlocal all all scram-sha-256\n"
 	fortPassword = "Pw-of-every-user"
 )
@@ -121,8 +121,8 @@ func besiege(t testing.TB, settings ...string) *fort {
 	_, _, err := f.ca.Issue(testcert.Request{CommonName: "fort", Addresses: []net.IP{net.IPv4(127, 0, 0, 1)}}).Write(f.dir, "server")
 	must(t, err)
 	f.write(t, "rules", fortRules)
-	f.write(t, "users", fmt.Sprintf("%q %q\n%q %q\n%q %q\n%q %q\n", "plain_user", fortPassword, "password_user", fortPassword, "md5_user", fortPassword,
-		"scram_user", scramSecret(fortPassword, 4096)))
+	f.write(t, "users", fmt.Sprintf("%q %q\n%q %q\n%q %q\n%q %q\n%q %q\n", "plain_user", fortPassword, "password_user", fortPassword, "md5_user", fortPassword,
+		"scram_user", scramSecret(fortPassword, 4096), "quick_user", scramSecret(fortPassword, 1))) // a proof costs next to nothing
 	f.write(t, "k.yaml", fmt.Sprintf(`server: {listen: ["127.0.0.1:0"], loops: 2}
 databases:
   - {name: asked, hosts: [%q], auth_query: select $1, auth_user: asker}

@@ -48,10 +48,11 @@ func (h *host) connect(ctx context.Context) (net.Conn, error) {
 
 // compute does the CPU work of a login within the bound of all.
 func (e *Engine) compute(ctx context.Context, work func()) error {
-	if err := e.helpers.Acquire(ctx); err != nil {
+	token, err := e.helpers.Acquire(ctx)
+	if err != nil {
 		return err
 	}
-	defer e.helpers.Release()
+	defer e.helpers.Release(token)
 	work()
 	return nil
 }

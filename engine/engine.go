@@ -190,6 +190,7 @@ func (e *Engine) listen() error {
 		Loops:    loops,
 		OnAccept: func(l *reactor.Loop, c *reactor.Accepted) { e.workers[l.ID].accept(c) },
 		Admit:    e.admitSocket,
+		Crowded:  func() bool { return e.helpers.Crowded() },
 		OnStall: func(err error) {
 			e.log.Warn("accepting paused: no descriptors or memory left; raise the limit of open files", "error", err)
 		},

@@ -11,12 +11,14 @@ import (
 
 // HoldHelpers takes all that may compute, so that no proof and no handshake is computed before release is called; once counts.
 func (e *Engine) HoldHelpers() (release func()) {
+	var held []reactor.Token
 	for range reactor.HelpersMax() {
-		_ = e.helpers.Acquire(context.Background()) // fails with its context only
+		token, _ := e.helpers.Acquire(context.Background()) // fails with its context only
+		held = append(held, token)
 	}
 	return sync.OnceFunc(func() {
-		for range reactor.HelpersMax() {
-			e.helpers.Release()
+		for _, token := range held {
+			e.helpers.Release(token)
 		}
 	})
 }

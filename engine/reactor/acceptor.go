@@ -55,6 +55,9 @@ type AcceptorOptions struct {
 	// Admit, if set, is asked on the first loop for every socket; false
 	// closes it unseen.
 	Admit func() bool
+	// Crowded, if set, is asked on the first loop before each turn: while it is true
+	// nothing is accepted, and clients wait in the backlog.
+	Crowded func() bool
 	// OnStall, if set, is called on the first loop each time accepting
 	// pauses because of err.
 	OnStall func(err error)
@@ -246,6 +249,10 @@ func (ln *Listener) OnReady(s *Socket, _ Events) {
 	if a.loop.now < a.nextTurn {
 		return // acceptLater follows
 	}
+	if a.opts.Crowded != nil && a.opts.Crowded() {
+		a.acceptSoon()
+		return
+	}
 	for range acceptsPerTurn * len(a.opts.Loops) {
 		if a.stalled || a.paused.Load() {
 			return
@@ -266,6 +273,11 @@ func (ln *Listener) OnReady(s *Socket, _ Events) {
 		s.loop.Later(s)
 		return
 	}
+	a.acceptSoon()
+}
+
+// acceptSoon accepts nothing before the time of a storm's next turn.
+func (a *Acceptor) acceptSoon() {
 	a.nextTurn = a.loop.now + stormPace
 	a.loop.soon(a.nextTurn, a.acceptLater)
 }

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // State: Helpers is a set of computing tokens and the workers behind a bounded
@@ -14,6 +16,7 @@ import (
 // Invariants:
 //   - at most cap(tokens) goroutines compute at a time, workers and holders of
 //     Acquire together
+//   - waiting is the number of those who wait for a token, jobs in the queue excepted
 //   - the queue holds at most its capacity; a job beyond it is refused
 //   - every job that Submit accepted is computed and its message posted
 
@@ -21,9 +24,20 @@ import (
 // at least one. Loops have the others.
 func HelpersMax() int { return max(1, runtime.NumCPU()/2) }
 
+// In a storm, when more than stormWaiting wait to compute, one rests after its use
+// stormRest times as long as it was used: then those who are being served keep
+// their share of the CPUs, and who comes waits longer.
+const (
+	stormWaiting = 16
+	stormRest    = 2
+	// tooMany are so many that nobody else should be let in who will compute.
+	tooMany = 2 * stormWaiting
+)
+
 // Helpers runs CPU work (key derivation, handshakes, look-ups) off the loops.
 type Helpers struct {
 	tokens  chan struct{}
+	waiting atomic.Int64
 	queue   chan job
 	onPanic func(error)
 	workers sync.WaitGroup
@@ -72,17 +86,34 @@ func (h *Helpers) Submit(l *Loop, done *Message, work func()) bool {
 
 // Acquire takes a computing token for a goroutine of the caller's own. Hold it
 // only while computing: Release before waiting for bytes.
-func (h *Helpers) Acquire(ctx context.Context) error {
+func (h *Helpers) Acquire(ctx context.Context) (Token, error) {
+	h.waiting.Add(1)
+	defer h.waiting.Add(-1)
 	select {
 	case h.tokens <- struct{}{}:
-		return nil
+		return Token{Now()}, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return Token{}, ctx.Err()
 	}
 }
 
+// Crowded reports whether so many wait to compute that nobody else who will should
+// be let in.
+func (h *Helpers) Crowded() bool { return h.crowd() > tooMany }
+
+func (h *Helpers) crowd() int { return int(h.waiting.Load()) + len(h.queue) }
+
+// Token is the right to compute.
+type Token struct{ since int64 }
+
 // Release returns the token.
-func (h *Helpers) Release() { <-h.tokens }
+func (h *Helpers) Release(t Token) {
+	if h.crowd() <= stormWaiting {
+		<-h.tokens
+		return
+	}
+	time.AfterFunc(time.Duration(Now()-t.since)*stormRest, func() { <-h.tokens })
+}
 
 // Close ends the workers after the jobs that are queued. It waits for them.
 func (h *Helpers) Close() {
@@ -97,9 +128,9 @@ func (h *Helpers) Close() {
 
 func (h *Helpers) run() {
 	for j := range h.queue {
-		h.tokens <- struct{}{}
+		t, _ := h.Acquire(context.Background())
 		h.compute(j.work)
-		<-h.tokens
+		h.Release(t)
 		j.loop.Post(j.done)
 	}
 }

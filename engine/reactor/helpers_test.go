@@ -70,7 +70,7 @@ func TestHelpersAreBounded(t *testing.T) {
 	}
 	cancelled, cancel := context.WithCancel(context.Background())
 	cancel()
-	if err := h.Acquire(cancelled); !errors.Is(err, context.Canceled) {
+	if _, err := h.Acquire(cancelled); !errors.Is(err, context.Canceled) {
 		t.Errorf("a token beyond the bound: %v", err)
 	}
 	close(release)
@@ -82,10 +82,11 @@ func TestHelpersAreBounded(t *testing.T) {
 		t.Error("a job was accepted after Close")
 	}
 	h.Close()
-	if err := h.Acquire(context.Background()); err != nil {
+	token, err := h.Acquire(context.Background())
+	if err != nil {
 		t.Errorf("a free token: %v", err)
 	}
-	h.Release()
+	h.Release(token)
 }
 
 func TestHelperPanicIsReportedAndAnswered(t *testing.T) {

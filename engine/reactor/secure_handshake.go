@@ -98,7 +98,8 @@ type handshake struct {
 	in        []byte // of buf
 	inErr     error  // what comes behind in
 	out       []byte
-	computing bool // a token is held
+	computing bool // token is held
+	token     Token
 	ended     bool
 	outcome   error
 
@@ -202,14 +203,15 @@ var (
 
 // acquire takes a token; false: the socket was closed.
 func (h *handshake) acquire() bool {
-	h.computing = h.helpers.Acquire(h.ctx) == nil
+	token, err := h.helpers.Acquire(h.ctx)
+	h.token, h.computing = token, err == nil
 	return h.computing
 }
 
 func (h *handshake) release() {
 	if h.computing {
 		h.computing = false
-		h.helpers.Release()
+		h.helpers.Release(h.token)
 	}
 }
 

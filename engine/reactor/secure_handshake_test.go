@@ -233,8 +233,9 @@ func TestHandshakeClosed(t *testing.T) {
 		c := secureCase{tls.VersionTLS13, false, "tcp"}
 		l, helpers := startLoop(t), testHelpers(t)
 		if taken {
-			fatal(t, helpers.Acquire(context.Background()))
-			defer helpers.Release()
+			token, err := helpers.Acquire(context.Background())
+			fatal(t, err)
+			defer helpers.Release(token)
 		}
 		hello := clientHello(t, c)
 		before := runtime.NumGoroutine()

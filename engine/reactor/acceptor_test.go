@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -196,6 +197,36 @@ func TestAcceptorPacesAStorm(t *testing.T) {
 			t.Fatalf("turn %d: %d ns before the next", i, apart)
 		}
 		left -= sizes[i]
+	}
+}
+
+// TestAcceptorWaitsForACrowd: while there is one nobody is accepted; after it, everybody.
+func TestAcceptorWaitsForACrowd(t *testing.T) {
+	var crowded atomic.Bool
+	crowded.Store(true)
+	asked := make(chan struct{}, 1)
+	a := echoServer(t, AcceptorOptions{Addresses: []string{"127.0.0.1:0"}, Crowded: func() bool {
+		select {
+		case asked <- struct{}{}:
+		default:
+		}
+		return crowded.Load()
+	}}, 1)
+	conn := connect(t, a.Listeners()[0])
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.Write([]byte("ping")); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		<-asked
+	}
+	if n := a.Accepted(); n != 0 {
+		t.Errorf("%d accepted", n)
+	}
+	crowded.Store(false)
+	got := make([]byte, 4)
+	if _, err := io.ReadFull(conn, got); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 func TestHelpersPostTheResultBack(t *testing.T) {
@@ -111,5 +113,46 @@ func TestHelpersMax(t *testing.T) {
 	defer h.Close()
 	if cap(h.tokens) != HelpersMax() {
 		t.Errorf("%d tokens by default", cap(h.tokens))
+	}
+}
+
+// TestHelpersRest: while many wait to compute a token rests after its use, and while very many do they are a crowd.
+func TestHelpersRest(t *testing.T) {
+	h := NewHelpers(1, 1, nil)
+	defer h.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	token, err := h.Acquire(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	granted := make(chan time.Time, tooMany+1)
+	var waiters sync.WaitGroup
+	for range tooMany + 1 {
+		waiters.Go(func() {
+			token, err := h.Acquire(ctx)
+			if err == nil {
+				granted <- time.Now()
+				<-ctx.Done()
+				h.Release(token)
+			}
+		})
+	}
+	for end := time.Now().Add(patience); !h.Crowded(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("no crowd")
+		}
+	}
+	released := time.Now()
+	used := released.Sub(begun)
+	h.Release(token)
+	if rest := (<-granted).Sub(released); rest < stormRest*used {
+		t.Errorf("a token that was used for %v rested for %v", used, rest)
+	}
+	cancel()
+	waiters.Wait()
+	if h.Crowded() {
+		t.Error("a crowd of nobody")
 	}
 }

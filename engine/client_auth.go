@@ -301,7 +301,9 @@ func (c *client) authFailed(o outcome, cause string) {
 func (c *client) authenticated() {
 	w, run := c.w, c.auth
 	w.stats.auth[run.decision.Method][outcomeOK].inc()
-	w.eng.throttle.Succeeded(c.peer)
+	if run.decision.Method != auth.Trust { // which proves nothing
+		w.eng.throttle.Succeeded(c.peer)
+	}
 	w.known(c)
 	c.auth, c.security = nil, nil
 	c.setState(clientLogin)
@@ -316,16 +318,20 @@ func (c *client) authenticated() {
 	}
 	c.up = up
 	c.limits = w.eng.registry.limitsOf(w.eng.settings.Load(), up, -1)
-	up.pool.learnSecret(run)
+	up.pool.learnSecret(run, w.eng.settings.Load().security)
 	if up.pool.entry.ApplicationNameAddHost {
 		run.params = c.withHost(run.params)
 	}
 	c.beginLogin(run.params)
 }
 
-// learnSecret keeps for the pool's own logins what the client's has shown.
-func (p *pool) learnSecret(run *authRun) {
+// learnSecret keeps for the pool's own logins what the client's has shown, and what
+// PostgreSQL has told of the same user.
+func (p *pool) learnSecret(run *authRun, x *security) {
 	known := p.loginConfig.Credentials
+	if run.look != nil && run.user == p.key.user && !x.owns(p.entry, run.user) {
+		known.Set(storedOf(run.found.Secret))
+	}
 	if keys := run.x.Keys(); keys != nil {
 		known.Learn(run.user, *keys)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"pgkinetic/admission"
 	"pgkinetic/admission/routing"
+	"pgkinetic/backend"
 	"pgkinetic/configs"
 )
 
@@ -206,7 +207,9 @@ func (r *registry) applyLimits(s *settings) (changes []func(*worker)) {
 			p.limits.Store(limits)
 			p.adm.SetMaxSize(w.id, w.now(), s.poolMaxSize(limits))
 		})
-		p.loginConfig.Credentials.Set(s.security.stored(s.entry(p), p.key.user))
+		if stored := s.security.stored(s.entry(p), p.key.user); stored != (backend.Stored{}) { // else what was looked up stays
+			p.loginConfig.Credentials.Set(stored)
+		}
 	}
 	r.eng.clientCap.max.Store(int64(c.Server.MaxClients))
 	for name, k := range r.dbCli {

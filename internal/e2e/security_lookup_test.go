@@ -77,6 +77,30 @@ func TestAU09NothingOfTheClientSteersTheQuery(t *testing.T) {
 	}
 }
 
+// TestHashOfALookup: an md5 hash that was looked up lets the pool in where PostgreSQL asks for md5, also after its sessions
+// were ended.
+func TestHashOfALookup(t *testing.T) {
+	t.Parallel()
+	x := secured(t)
+	x.Exec(t, "SET password_encryption = 'md5'; CREATE ROLE m_looked LOGIN PASSWORD 'secret'; GRANT secured_md5 TO m_looked")
+	t.Cleanup(func() { x.Exec(t, "DROP ROLE m_looked") })
+	p := x.asking(t, whatPostgreSQLKnows, "--auth.method=hba", "--auth.hba-file="+tempFile(t, "hba.conf", whoMayLogIn))
+	c, err := x.enter(t, p, "m_looked", pgwire.NewPassword("secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got := ask(t, c, "SELECT current_user"); got != "m_looked" {
+			t.Error(got)
+		}
+		x.KillBackends(t, "usename = 'm_looked'")
+		until(t, 5*time.Second, "it goes on", func() bool {
+			_, err := c.Exec("SELECT 1")
+			return err == nil
+		})
+	}
+}
+
 // TestAU19UnknownUser is nobody, and not the user that looks others up.
 func TestAU19UnknownUser(t *testing.T) {
 	t.Parallel()

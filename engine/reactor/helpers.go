@@ -29,7 +29,7 @@ func HelpersMax() int { return max(1, runtime.NumCPU()/2) }
 // their share of the CPUs, and who comes waits longer.
 const (
 	stormWaiting = 16
-	stormRest    = 2
+	stormRest    = 3
 	// tooMany are so many that nobody else should be let in who will compute.
 	tooMany = 2 * stormWaiting
 )

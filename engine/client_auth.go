@@ -362,11 +362,13 @@ func (c *client) address() string {
 	return net.JoinHostPort(c.peer.String(), strconv.Itoa(int(c.port)))
 }
 
+// hostSuffix is what application_name_add_host puts behind a client's name.
+func (c *client) hostSuffix() string { return " - " + c.address() }
+
 // withHost puts the client's address behind its application_name, so far as
 // PostgreSQL keeps such a name.
 func (c *client) withHost(params []protocol.Param) []protocol.Param {
-	suffix := " - " + c.address()
-	name := ""
+	suffix, name := c.hostSuffix(), ""
 	out := make([]protocol.Param, 0, len(params)+1)
 	for _, p := range params {
 		if p.Name == "application_name" {

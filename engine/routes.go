@@ -12,6 +12,7 @@ package engine
 // a client's choices by its worker; the rate's fields are atomics.
 
 import (
+	"strings"
 	"sync/atomic"
 
 	"pgkinetic/admission"
@@ -93,6 +94,9 @@ func (c *client) application() (name string) {
 		name, _ = c.prof.Get("application_name")
 	case c.judge != nil:
 		name, _ = c.judge.Asked("application_name")
+	}
+	if c.up.pool.entry.ApplicationNameAddHost { // for PostgreSQL only: rules and routes know the client's own name
+		name = strings.TrimSuffix(name, c.hostSuffix())
 	}
 	return name
 }

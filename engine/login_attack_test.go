@@ -73,11 +73,6 @@ func TestLoginAttackAnswers(t *testing.T) {
 				c.before(s)
 			}
 			s.send(c.bytes)
-			if strings.Contains(name, "SSLRequest") && c.before == nil {
-				if b, err := s.r.Peek(1); err != nil || b[0] == 'S' { // the second one may come in a read of its own
-					t.Skip("TLS was granted before the rest had come, and the rest was no ClientHello")
-				}
-			}
 			s.endsWith(name, c.code)
 		})
 	}

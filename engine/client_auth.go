@@ -9,8 +9,8 @@ package engine
 // the message has arrived.
 //
 // Invariants:
-//   - client.auth is not nil exactly in the state clientAuth, or in closing and
-//     gone while something is away
+//   - client.auth is not nil in the state clientAuth, and stays with a client that
+//     has ended there; it is nil before, and once the client has proved who it is
 //   - a client is in no pool, and in no count but that of the unauthenticated,
 //     before it has proved who it is
 //   - whatever is wrong with a user, a proof or a secret, and whether the database

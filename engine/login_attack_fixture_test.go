@@ -296,8 +296,16 @@ func (s *stranger) handshake(config *tls.Config) *tls.Conn {
 	return c
 }
 
-// message reads one message. The answer to an encryption request, behind which nothing comes, is an end.
+// message reads one message. The answers to encryption requests, one byte each, are passed over: no message but these has
+// anything but a zero behind its type. One behind which nothing comes is an end.
 func (s *stranger) message() (m pgwire.Message, err error) {
+	for {
+		p, _ := s.r.Peek(2)
+		if len(p) < 2 || p[0] != 'S' && p[0] != 'N' || p[1] == 0 {
+			break
+		}
+		_, _ = s.r.Discard(1)
+	}
 	var head [5]byte
 	if n, err := io.ReadFull(s.r, head[:]); err != nil {
 		if n == 1 && (head[0] == 'S' || head[0] == 'N') {

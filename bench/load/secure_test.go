@@ -64,6 +64,7 @@ func (g *gate) serve(c net.Conn, behind string) {
 	g.handshook.Add(1)
 	server, err := net.Dial("tcp", behind)
 	if err != nil {
+		hangUp(c)
 		return
 	}
 	defer server.Close()
@@ -72,6 +73,12 @@ func (g *gate) serve(c net.Conn, behind string) {
 		_, _ = io.Copy(server, inner)
 	}()
 	_, _ = io.Copy(inner, server)
+}
+
+// hangUp ends a connection so that the other side sees its end: closed with bytes unread, TCP resets it instead.
+func hangUp(c net.Conn) {
+	_ = c.(*net.TCPConn).CloseWrite()
+	_, _ = io.Copy(io.Discard, c)
 }
 
 // pieces cuts what is written.

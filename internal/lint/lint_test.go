@@ -93,7 +93,7 @@ func inside(path string, dirs ...string) bool {
 // holds the directory counts; a directory may always import what lies below its own key.
 var imports = map[string][]string{
 	"cmd":                {"engine", "admin", "configs"},
-	"engine":             {"protocol", "admission", "backend", "reaper", "configs"},
+	"engine":             {"protocol", "admission", "backend", "reaper", "configs", "admin/view"},
 	"engine/auth":        {"protocol", "configs"},
 	"engine/auth/lookup": {"protocol", "configs", "backend", "engine/auth", "engine/dial"},
 	"engine/dial":        {"protocol", "configs", "backend"},
@@ -102,6 +102,7 @@ var imports = map[string][]string{
 	"engine/tlsconfig":   {"configs"},
 	"engine/reactor":     {"reaper"},
 	"admin":              {"protocol", "configs"},
+	"admin/view":         {},
 	"backend":            {"protocol", "configs"},
 	"configs":            {},
 	"protocol":           {},

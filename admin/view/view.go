@@ -1,0 +1,269 @@
+// Package view has the rows of everything that operators look at: one struct per
+// view of the console, which is also what the HTTP interface gives as JSON, and
+// what metrics tell. Whoever runs the pooler fills them in; whoever shows them
+// reads columns and their order from the fields (see Columns). It knows neither.
+//
+// Times of day are time.Time, zero when there is none; durations are numbers whose
+// unit the name ends in. A pointer that is nil is a NULL. Columns that PgBouncer
+// has keep its names and meanings (PgBouncer documentation, "Admin console").
+package view
+
+import "time"
+
+// Client is a row of SHOW CLIENTS, Server one of SHOW SERVERS; Socket is both with
+// what their buffers hold (SHOW SOCKETS, and those in use: SHOW ACTIVE_SOCKETS).
+type Client struct {
+	Type               string    `col:"type"` // C
+	User               string    `col:"user"`
+	Database           string    `col:"database"`
+	Replication        string    `col:"replication"`
+	State              string    `col:"state"` // active, waiting, active_cancel_req, waiting_cancel_req, idle is active as in PgBouncer
+	Addr               string    `col:"addr"`  // "unix" behind a Unix socket
+	Port               int       `col:"port"`
+	LocalAddr          string    `col:"local_addr"`
+	LocalPort          int       `col:"local_port"`
+	ConnectTime        time.Time `col:"connect_time"`
+	RequestTime        time.Time `col:"request_time"` // of the latest request
+	Wait               int64     `col:"wait"`         // seconds that it has waited so far
+	WaitUs             int64     `col:"wait_us"`      // and microseconds
+	CloseNeeded        int       `col:"close_needed"`
+	Ptr                string    `col:"ptr"`
+	Link               string    `col:"link"` // ptr of its backend
+	RemotePID          int64     `col:"remote_pid"`
+	TLS                string    `col:"tls"`
+	ApplicationName    string    `col:"application_name"`
+	PreparedStatements int       `col:"prepared_statements"`
+	ID                 uint64    `col:"id"`
+	// What PgBouncer does not show.
+	Route      string  `col:"route"`       // label of its present or last request
+	Activity   string  `col:"activity"`    // the state machine's own word
+	StateMs    float64 `col:"state_ms"`    // since when
+	ServerPID  int64   `col:"server_pid"`  // of the backend that serves it; 0: none
+	Pins       string  `col:"pins"`        // comma-separated reasons
+	AuthMethod string  `col:"auth_method"` // by which it has logged in
+}
+
+// Server is a row of SHOW SERVERS.
+type Server struct {
+	Type               string    `col:"type"` // S
+	User               string    `col:"user"`
+	Database           string    `col:"database"`
+	Replication        string    `col:"replication"`
+	State              string    `col:"state"` // active, idle, used, tested, new, active_cancel, being_canceled
+	Addr               string    `col:"addr"`
+	Port               int       `col:"port"`
+	LocalAddr          string    `col:"local_addr"`
+	LocalPort          int       `col:"local_port"`
+	ConnectTime        time.Time `col:"connect_time"`
+	RequestTime        time.Time `col:"request_time"`
+	Wait               int64     `col:"wait"`
+	WaitUs             int64     `col:"wait_us"`
+	CloseNeeded        int       `col:"close_needed"` // 1: it is closed as soon as it is released
+	Ptr                string    `col:"ptr"`
+	Link               string    `col:"link"` // ptr of its client
+	RemotePID          int64     `col:"remote_pid"`
+	TLS                string    `col:"tls"`
+	ApplicationName    string    `col:"application_name"`
+	PreparedStatements int       `col:"prepared_statements"`
+	ID                 uint64    `col:"id"`
+	Activity           string    `col:"activity"`
+	StateMs            float64   `col:"state_ms"`
+	AgeMs              float64   `col:"age_ms"`
+	Host               string    `col:"host"` // as configured
+	Kept               string    `col:"kept"` // why it is not closed though its idle time or its life is over: in_use, pool_min_idle, …; empty: it is not due
+	Queries            uint64    `col:"queries"`
+	Loop               int       `col:"loop"`
+}
+
+// Socket is a row of SHOW SOCKETS.
+type Socket struct {
+	Type               string    `col:"type"` // C or S
+	User               string    `col:"user"`
+	Database           string    `col:"database"`
+	Replication        string    `col:"replication"`
+	State              string    `col:"state"`
+	Addr               string    `col:"addr"`
+	Port               int       `col:"port"`
+	LocalAddr          string    `col:"local_addr"`
+	LocalPort          int       `col:"local_port"`
+	ConnectTime        time.Time `col:"connect_time"`
+	RequestTime        time.Time `col:"request_time"`
+	Wait               int64     `col:"wait"`
+	WaitUs             int64     `col:"wait_us"`
+	CloseNeeded        int       `col:"close_needed"`
+	Ptr                string    `col:"ptr"`
+	Link               string    `col:"link"`
+	RemotePID          int64     `col:"remote_pid"`
+	TLS                string    `col:"tls"`
+	ApplicationName    string    `col:"application_name"`
+	RecvPos            int       `col:"recv_pos"`
+	PktPos             int       `col:"pkt_pos"`
+	PktRemain          int64     `col:"pkt_remain"` // bytes of the present message still to come
+	SendPos            int       `col:"send_pos"`
+	SendRemain         int       `col:"send_remain"` // bytes that the peer has not taken
+	PktAvail           int       `col:"pkt_avail"`   // bytes read and held
+	SendAvail          int       `col:"send_avail"`
+	PreparedStatements int       `col:"prepared_statements"`
+	ID                 uint64    `col:"id"`
+}
+
+// FD is a row of SHOW FDS. Secrets are never shown: password is empty.
+type FD struct {
+	FD             int    `col:"fd"`
+	Task           string `col:"task"` // client, server, pooler (a listening socket)
+	User           string `col:"user"`
+	Database       string `col:"database"`
+	Addr           string `col:"addr"`
+	Port           int    `col:"port"`
+	Cancel         int64  `col:"cancel"`
+	Link           int    `col:"link"` // fd of the other side; 0: none
+	ClientEncoding string `col:"client_encoding"`
+	StdStrings     string `col:"std_strings"`
+	DateStyle      string `col:"datestyle"`
+	TimeZone       string `col:"timezone"`
+	Password       string `col:"password"`
+}
+
+// Pool is a row of SHOW POOLS.
+type Pool struct {
+	Database           string `col:"database"` // as its clients ask for it
+	User               string `col:"user"`
+	ClActive           int    `col:"cl_active"` // linked to a backend, or idle
+	ClWaiting          int    `col:"cl_waiting"`
+	ClActiveCancelReq  int    `col:"cl_active_cancel_req"`
+	ClWaitingCancelReq int    `col:"cl_waiting_cancel_req"`
+	SvActive           int    `col:"sv_active"`
+	SvActiveCancel     int    `col:"sv_active_cancel"`
+	SvBeingCanceled    int    `col:"sv_being_canceled"`
+	SvIdle             int    `col:"sv_idle"`
+	SvUsed             int    `col:"sv_used"`   // idle for longer than reaper.server_check_delay_ms
+	SvTested           int    `col:"sv_tested"` // being cleaned or probed
+	SvLogin            int    `col:"sv_login"`
+	Maxwait            int64  `col:"maxwait"` // seconds that the oldest waiter has waited
+	MaxwaitUs          int64  `col:"maxwait_us"`
+	PoolMode           string `col:"pool_mode"`
+	LoadBalanceHosts   string `col:"load_balance_hosts"`
+	// What PgBouncer does not show.
+	Entry            string  `col:"entry"` // the database entry
+	Host             string  `col:"host"`
+	Size             int     `col:"size"`
+	MaxSize          int     `col:"max_size"`
+	MinIdle          int     `col:"min_idle"`
+	Pinned           int     `col:"pinned"`
+	Paused           bool    `col:"paused"`
+	OldestCheckoutMs float64 `col:"oldest_checkout_ms"` // how long a backend has been with the same client
+}
+
+// Database is a row of SHOW DATABASES: one per entry, and per name that clients of "*" have asked for.
+type Database struct {
+	Name                     string  `col:"name"`
+	Host                     *string `col:"host"` // the first, or the one in use
+	Port                     int     `col:"port"`
+	Database                 string  `col:"database"`
+	ForceUser                *string `col:"force_user"`
+	PoolSize                 int     `col:"pool_size"`
+	MinPoolSize              int     `col:"min_pool_size"`
+	ReservePoolSize          int     `col:"reserve_pool_size"`
+	ServerLifetime           int64   `col:"server_lifetime"` // seconds
+	PoolMode                 *string `col:"pool_mode"`
+	LoadBalanceHosts         *string `col:"load_balance_hosts"`
+	MaxConnections           int     `col:"max_connections"`
+	CurrentConnections       int     `col:"current_connections"`
+	MaxClientConnections     int     `col:"max_client_connections"`
+	CurrentClientConnections int     `col:"current_client_connections"`
+	Paused                   int     `col:"paused"`
+	Disabled                 int     `col:"disabled"`
+	// What PgBouncer does not show.
+	Hosts              string `col:"hosts"` // all, comma-separated
+	TargetSessionAttrs string `col:"target_session_attrs"`
+	Failing            string `col:"failing"` // why the present host does not answer; empty: it does, or is not known
+}
+
+// User is a row of SHOW USERS: those of the settings and those that have clients.
+type User struct {
+	Name                     string  `col:"name"`
+	PoolSize                 *int    `col:"pool_size"`
+	ReservePoolSize          *int    `col:"reserve_pool_size"`
+	PoolMode                 *string `col:"pool_mode"`
+	MaxUserConnections       int     `col:"max_user_connections"`
+	CurrentConnections       int     `col:"current_connections"`
+	MaxUserClientConnections int     `col:"max_user_client_connections"`
+	CurrentClientConnections int     `col:"current_client_connections"`
+}
+
+// Traffic are the sums of one database, since the start or per second.
+type Traffic struct {
+	ServerAssignmentCount uint64
+	XactCount             uint64
+	QueryCount            uint64
+	Received              uint64 // bytes from clients
+	Sent                  uint64 // bytes to clients
+	XactTimeUs            uint64
+	QueryTimeUs           uint64
+	WaitTimeUs            uint64
+	ClientParseCount      uint64
+	ServerParseCount      uint64
+	BindCount             uint64
+}
+
+// Stats are the sums of one database name at one moment. Who shows them makes
+// SHOW STATS, STATS_TOTALS, STATS_AVERAGES and TOTALS of them.
+type Stats struct {
+	Database string
+	Total    Traffic // since the start
+	// Average is of the last full period of PeriodSeconds: counts and bytes per second; times per transaction, per query,
+	// and (WaitTimeUs) per second, in microseconds, as PgBouncer's.
+	Average Traffic
+}
+
+// PeriodSeconds is over what averages are taken (PgBouncer's stats_period).
+const PeriodSeconds = 60
+
+// Item is a row of a view that is a list of names and numbers (SHOW LISTS, MEM has more).
+type Item struct {
+	List  string `col:"list"`
+	Items int64  `col:"items"`
+}
+
+// Mem is a row of SHOW MEM.
+type Mem struct {
+	Name     string `col:"name"`
+	Size     int64  `col:"size"`
+	Used     int64  `col:"used"`
+	Free     int64  `col:"free"`
+	MemTotal int64  `col:"memtotal"`
+}
+
+// Setting is a row of SHOW CONFIG.
+type Setting struct {
+	Key        string `col:"key"`
+	Value      string `col:"value"` // secrets masked
+	Default    string `col:"default"`
+	Changeable string `col:"changeable"` // yes: by a reload; no: needs a restart
+	Origin     string `col:"origin"`
+}
+
+// Fault is a row of SHOW ERRORS: what PostgreSQL answered, and what clients were told by the pooler itself.
+type Fault struct {
+	Source   string    `col:"source"` // postgresql, pooler
+	SQLState string    `col:"sqlstate"`
+	Count    uint64    `col:"count"`
+	Last     time.Time `col:"last"`
+	Message  string    `col:"message"` // the last one's
+	Route    string    `col:"route"`   // the last one's
+}
+
+// Recovery is a row of SHOW RECOVERY.
+type Recovery struct {
+	Trigger string `col:"trigger"` // what made it necessary
+	Outcome string `col:"outcome"`
+	Count   uint64 `col:"count"`
+	Current int64  `col:"current"` // under way, in rows without outcome
+}
+
+// Performance is a row of SHOW PERFORMANCE.
+type Performance struct {
+	Metric string  `col:"metric"`
+	Value  float64 `col:"value"`
+	Unit   string  `col:"unit"`
+}

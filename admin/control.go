@@ -49,6 +49,8 @@ type Views interface {
 
 	Metrics() *view.Metrics
 	Health() view.Health
+	// Alive is nil while every loop turns; else it names the loop that does not.
+	Alive() error
 	// Explain tells what a request would meet now.
 	Explain(view.Request) ([]view.Explained, error)
 }

@@ -5,6 +5,9 @@ package view
 // Metrics is everything of one scrape. Slices are in the order of their names.
 type Metrics struct {
 	Routes                        []RouteMetrics // at most 200 labels and "other"
+	Health                        Health         // as Health tells it at this moment
+	Limits                        []Limit        // those of the process, and of its hosts ("host x"), as Limits shows them
+	Hosts                         []HostMetrics
 	Pools                         []PoolMetrics
 	Traffic                       []TrafficMetrics
 	Loops                         []LoopMetrics
@@ -72,10 +75,21 @@ type Histogram struct {
 	SumMs    float64
 }
 
-// PoolMetrics are the backends of one database name and user by state.
+// PoolMetrics are those of one database name and user. Beyond the bound of labels
+// pools are summed under "other" for both, the oldest checkout excepted, which is the
+// highest.
 type PoolMetrics struct {
 	Database, User                       string
-	Active, Idle, Connecting, Recovering int
+	Active, Idle, Connecting, Recovering int // backends by state
+	MaxSize                              int
+	Waiting                              int     // requests and logins
+	OldestCheckoutMs                     float64 // how long a backend has been with the same client
+}
+
+// HostMetrics are those of one PostgreSQL host.
+type HostMetrics struct {
+	Host string // as Limits names it
+	Down bool   // it does not answer; false as long as nobody has tried
 }
 
 // TrafficMetrics are the sums of one database name and user.

@@ -10,8 +10,9 @@ type Capacity struct {
 	MaxPinned                int    `koanf:"max_pinned"`              // see Pinnable
 	MaxPreparedStatements    int    `koanf:"max_prepared_statements"` // per backend; 0: not tracked
 	MaxBackends              int    `koanf:"max_backends"`            // per host; see Effective
-	PoolIdleTimeoutMs        int    `koanf:"pool_idle_timeout_ms"`    // 0: never
-	PoolMaxLifetimeMs        int    `koanf:"pool_max_lifetime_ms"`    // 0: never
+	PoolMinIdle              int    `koanf:"pool_min_idle"`
+	PoolIdleTimeoutMs        int    `koanf:"pool_idle_timeout_ms"` // 0: never
+	PoolMaxLifetimeMs        int    `koanf:"pool_max_lifetime_ms"` // 0: never
 	ConnectTimeoutMs         int    `koanf:"connect_timeout_ms"`
 	CheckoutTimeoutMs        int    `koanf:"checkout_timeout_ms"`
 	PauseTimeoutMs           int    `koanf:"pause_timeout_ms"`
@@ -50,6 +51,7 @@ type Limits struct {
 	MaxPinned                *int    `koanf:"max_pinned"`
 	MaxPreparedStatements    *int    `koanf:"max_prepared_statements"`
 	MaxBackends              *int    `koanf:"max_backends"` // a cap over all pools of the entry, not an override
+	PoolMinIdle              *int    `koanf:"pool_min_idle"`
 	PoolIdleTimeoutMs        *int    `koanf:"pool_idle_timeout_ms"`
 	PoolMaxLifetimeMs        *int    `koanf:"pool_max_lifetime_ms"`
 	ConnectTimeoutMs         *int    `koanf:"connect_timeout_ms"`
@@ -111,6 +113,7 @@ func (l *Limits) apply(c *Capacity) {
 	override(&c.PoolMaxSize, l.PoolMaxSize)
 	override(&c.MaxPinned, l.MaxPinned)
 	override(&c.MaxPreparedStatements, l.MaxPreparedStatements)
+	override(&c.PoolMinIdle, l.PoolMinIdle)
 	override(&c.PoolIdleTimeoutMs, l.PoolIdleTimeoutMs)
 	override(&c.PoolMaxLifetimeMs, l.PoolMaxLifetimeMs)
 	override(&c.ConnectTimeoutMs, l.ConnectTimeoutMs)

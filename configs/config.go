@@ -11,8 +11,11 @@ type Config struct {
 	Routes    []Route    `koanf:"routes"` // first match wins
 	Auth      Auth       `koanf:"auth"`
 	TLS       TLS        `koanf:"tls"`
+	Admin     Admin      `koanf:"admin"`
 	Log       Log        `koanf:"log"`
+	Reload    Reload     `koanf:"reload"`
 	Drain     Drain      `koanf:"drain"`
+	Reaper    Reaper     `koanf:"reaper"`
 }
 
 // PoolMode says how long a client keeps its backend.
@@ -55,8 +58,9 @@ type Server struct {
 // Database is one entry of databases. Limits are overrides: a nil field was not set here. MaxBackends of an entry caps
 // the sum of its pools, beside the cap of the host.
 type Database struct {
-	Name                   string            `koanf:"name"` // what clients ask for; "*" is any
-	Hosts                  []Host            `koanf:"hosts"`
+	Name                   string            `koanf:"name"`  // what clients ask for; "*" is any
+	Hosts                  []Host            `koanf:"hosts"` // at least one, none twice, in the order of trying
+	TargetSessionAttrs     SessionAttrs      `koanf:"target_session_attrs"`
 	DBName                 string            `koanf:"dbname"`   // empty: the name asked for
 	User                   string            `koanf:"user"`     // empty: the client's user
 	Password               Secret            `koanf:"password"` // whatever its source: Load resolves password_env and password_file
@@ -72,8 +76,11 @@ type Database struct {
 	Limits                 `koanf:",squash"`
 }
 
-// Host returns where this database's PostgreSQL is.
+// Host returns the first of the database's hosts.
 func (d *Database) Host() Host { return d.Hosts[0] }
+
+// HostList returns the database's hosts in the order of trying, at least one. The slice is shared: read only.
+func (d *Database) HostList() []Host { return d.Hosts }
 
 // ServerDatabase returns the database name to send to PostgreSQL for a client that asked for the given one.
 func (d *Database) ServerDatabase(asked string) string {
@@ -107,18 +114,6 @@ type Admission struct {
 	ApplicationNamePattern string   `koanf:"application_name_pattern"` // compiles as a regexp; empty: off
 	ApplicationNameReplace string   `koanf:"application_name_replace"` // as for regexp.Regexp.ReplaceAllString; its groups exist
 	MaxConnectsPerHost     int      `koanf:"max_connects_per_host"`
-}
-
-// Log is what is logged and how.
-type Log struct {
-	Level       string `koanf:"level"`  // debug, info, warn, error
-	Format      string `koanf:"format"` // text, json
-	Connections bool   `koanf:"connections"`
-}
-
-// Drain is the graceful stop.
-type Drain struct {
-	TimeoutMs int `koanf:"timeout_ms"`
 }
 
 // Database returns the entry for the name that a client asked for: an exact name goes before "*". Nil when there is none.

@@ -152,6 +152,16 @@ func checkListen(s string) error {
 	return checkPort(port, 0)
 }
 
+func checkAdminListen(s string) error {
+	if s == "" {
+		return nil
+	}
+	if strings.HasPrefix(s, "/") {
+		return errors.New("must be host:port")
+	}
+	return checkListen(s)
+}
+
 func checkHost(s string) error {
 	_, err := ParseHost(s)
 	return err

@@ -24,7 +24,7 @@ func TestInvalidYAML(t *testing.T) {
 	f("max_clients: 5\n", `f.yaml:1:1: unknown section "max_clients"; nearest known: "server.max_clients"`)
 	f("databases:\n  - name: a\n    max_checkout_waiters: 5\n", `f.yaml:3:5: max_checkout_waiters holds for the whole process and cannot be set in databases[0]: set capacity.max_checkout_waiters`)
 	f("users:\n  - name: a\n    hosts: []\n", `f.yaml:3:5: unknown key "hosts" in users[0]; it belongs to databases`)
-	f("admin:\n  listen: x\n", `f.yaml:1:1: unknown section "admin"; nearest known: "`)
+	f("console:\n  listen: x\n", `f.yaml:1:1: unknown section "console"; nearest known: "`)
 	f("server:\n  loops: 1\n  loops: 2\n", `f.yaml:3:3: "loops" is written twice in server, first on line 2: keep one`)
 	f("log:\n  level: info\nlog:\n  level: warn\n", `f.yaml:3:1: "log" is written twice in the file, first on line 1`)
 	// shapes
@@ -131,8 +131,17 @@ func TestInvalidValues(t *testing.T) {
 	f("databases", "startup_parameters: {replication: x}", "cannot be pooled")
 	f("databases", `startup_parameters: {"a b": x}`, "is not a parameter name")
 	// hosts and listeners
-	f("databases", `hosts: []`, "is empty: name one host")
-	f("databases", `hosts: ["a:1", "b:1"]`, "several hosts are not supported yet: name one")
+	f("databases", `hosts: []`, "is empty: name at least one host")
+	f("databases", `hosts: ["a", "a:5432"]`, `databases[0].hosts names "a:5432" twice`)
+	f("databases", "hosts: ["+strings.Repeat("h, ", 16)+"h]", "at most 16")
+	f("databases", "target_session_attrs: master", "must be one of")
+	// the console and the HTTP server
+	f("admin", "database: '*'", "admin.database must be one name")
+	f("admin", "database: ''", "admin.database must not be empty")
+	f("admin", "listen: 127.0.0.1:6432", "admin.listen is an address of server.listen too")
+	f("admin", "listen: 127.0.0.1", "admin.listen must be host:port")
+	f("admin", "listen: /run", "admin.listen must be host:port")
+	f("admin", "users: ['*']", "must be the name of one user")
 	f("databases", `hosts: ["a:1", "a:1"]`, "databases[0].hosts[1] is there twice")
 	f("databases", `hosts: [5432]`, "databases[0].hosts[0] must be a text")
 	f("databases", `hosts: ["::1"]`, "brackets")
@@ -149,6 +158,9 @@ func TestInvalidEntries(t *testing.T) {
 		_, _, problems := Load(write(t, "f.yaml", text), nil, nil)
 		expectProblems(t, problems, want)
 	}
+	f("databases:\n- name: pg_kinetic\n", `f.yaml:2:9: databases[0].name is "pg_kinetic", by which clients reach the console`)
+	f("databases:\n- name: pg_kinetic\nadmin:\n  database: ops\n")
+	f("databases:\n- name: a\n- name: pgbouncer\n", `f.yaml:3:9: databases[1].name is "pgbouncer", by which clients reach the console too`)
 	f("databases:\n- name: a\n- name: b\n- name: a\n", `f.yaml:4:9: databases has a second entry for "a"`)
 	f("users:\n- name: a\n- name: a\n", `f.yaml:3:9: users has a second entry for "a"`)
 	f("users:\n- name: \"*\"\n", `f.yaml:2:9: users[0].name must be the name of one user`)

@@ -83,8 +83,13 @@ func TestDefaults(t *testing.T) {
 		RouteKey:  []string{"database", "user", "application_name", "client_addr", "query_class"},
 		MaxRoutes: 10000, FifoSlackMs: 2, MaxConnectsPerHost: 8,
 	}
-	if len(c.Users) != 0 || len(c.Routes) != 0 || !reflect.DeepEqual(c.Admission, admission) || c.Log != (Log{"info", "text", true}) || c.Drain.TimeoutMs != 30000 {
+	if len(c.Users) != 0 || len(c.Routes) != 0 || !reflect.DeepEqual(c.Admission, admission) || c.Log != (Log{"info", "text", true, 0}) || c.Drain.TimeoutMs != 30000 {
 		t.Errorf("users %v, admission %v, log %v, drain %v", c.Users, c.Admission, c.Log, c.Drain)
+	}
+	admin := Admin{Listen: "127.0.0.1:6433", Users: []string{}, StatsUsers: []string{}, Database: "pg_kinetic"}
+	reaper := Reaper{ServerCheckDelayMs: 30000, BackendTCPKeepaliveMs: 60000}
+	if !reflect.DeepEqual(c.Admin, admin) || c.Reaper != reaper || c.Reload.Watch || c.Capacity.PoolMinIdle != 0 || c.Databases[0].TargetSessionAttrs != SessionAny {
+		t.Errorf("admin %v, reaper %v, reload %v, databases %v", c.Admin, c.Reaper, c.Reload, c.Databases)
 	}
 }
 

@@ -69,14 +69,17 @@ const (
 	sectionMatch     = sectionRoutes + ".match" // a group
 	sectionAuth      = "auth"
 	sectionTLS       = "tls"
+	sectionAdmin     = "admin"
 	sectionLog       = "log"
+	sectionReload    = "reload"
 	sectionDrain     = "drain"
+	sectionReaper    = "reaper"
 )
 
 // sections is the order in which they are printed and documented.
 var sections = []string{
 	sectionServer, sectionDatabases, sectionUsers, sectionCapacity, sectionAdmission, sectionRoutes,
-	sectionAuth, sectionTLS, sectionLog, sectionDrain,
+	sectionAuth, sectionTLS, sectionAdmin, sectionLog, sectionReload, sectionDrain, sectionReaper,
 }
 
 // isList reports whether a section is a list of entries, which has no flags and one variable.
@@ -117,7 +120,7 @@ type optionTable struct {
 
 func newOptionTable() *optionTable {
 	t := &optionTable{rows: map[string][]*Option{}, byKey: map[string]map[string]*Option{}}
-	for _, group := range [][]Option{serverOptions, databaseOptions, userOptions, capacityOptions, otherOptions, routeOptions, matchOptions, authOptions, tlsOptions} {
+	for _, group := range [][]Option{serverOptions, databaseOptions, userOptions, capacityOptions, admissionOptions, routeOptions, matchOptions, authOptions, tlsOptions, adminOptions, operationOptions} {
 		for i := range group {
 			t.add(&group[i])
 		}

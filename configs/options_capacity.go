@@ -44,6 +44,10 @@ var capacityOptions = []Option{
 		Doc: "Backends per PostgreSQL host, all pools together. In a database or user entry: backends of all its pools together, beside the host's bound",
 	},
 	{
+		Section: sectionCapacity, Key: "pool_min_idle", Kind: KindInt, Default: 0, Min: 0, Max: maxPlaces, Scope: pooledScopes,
+		Doc: "Idle backends that each pool keeps, and opens when it has fewer, as far as its limits allow",
+	},
+	{
 		Section: sectionCapacity, Key: "pool_idle_timeout_ms", Kind: KindInt, Default: 600000, Min: 0, Max: maxMs, Scope: pooledScopes,
 		Doc: "Idle time after which a backend is closed. 0: never",
 	},

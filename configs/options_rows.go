@@ -1,6 +1,6 @@
 package configs
 
-// The rows of server, databases, users, admission, log and drain.
+// The rows of server, databases, users and admission.
 
 const (
 	kib = int64(1) << 10
@@ -18,6 +18,8 @@ const (
 	maxSQL  = 64 << 10
 	// maxRegexp bounds what a pattern costs, which grows with its length.
 	maxRegexp = 1 << 10
+	// maxHosts bounds how many hosts a login may have to try.
+	maxHosts = 16
 )
 
 var poolModes = []string{string(PoolModeTransaction), string(PoolModeSession), string(PoolModeStatement)}
@@ -102,8 +104,15 @@ var databaseOptions = []Option{
 		Doc: "The database that clients ask for; `*` stands for every name without an entry of its own",
 	},
 	{
-		Section: sectionDatabases, Key: "hosts", Kind: KindStrings, Default: []any{"127.0.0.1:5432"}, MaxLen: 300, MaxItems: 64, Scope: ScopeDatabase, check: checkHost,
-		Doc: "Where its PostgreSQL is: `host:port`, `[v6]:port`, or the directory of its Unix socket (`/run/postgresql`, with `:port` unless 5432). One entry for now",
+		Section: sectionDatabases, Key: "hosts", Kind: KindStrings, Default: []any{"127.0.0.1:5432"}, MaxLen: 300, MaxItems: maxHosts, Scope: ScopeDatabase, check: checkHost,
+		Doc: "Where its PostgreSQL is: `host:port`, `[v6]:port`, or the directory of its Unix socket (`/run/postgresql`, with `:port` unless 5432). Of several the first that answers and fits `target_session_attrs` serves, until it fails",
+	},
+	{
+		Section: sectionDatabases, Key: "target_session_attrs", Kind: KindEnum, Default: string(SessionAny), Scope: ScopeDatabase,
+		Enum: []string{
+			string(SessionAny), string(SessionReadWrite), string(SessionReadOnly), string(SessionPrimary), string(SessionStandby), string(SessionPreferStandby),
+		},
+		Doc: "Which of `hosts` may serve, as in libpq. `read-write`, `read-only`: transactions there are, by default; `primary`, `standby`: the server is; `prefer-standby`: a standby if there is one, else any",
 	},
 	{
 		Section: sectionDatabases, Key: "dbname", Kind: KindString, Default: "", MaxLen: maxName, Scope: ScopeDatabase,
@@ -170,7 +179,7 @@ var userOptions = []Option{
 	},
 }
 
-var otherOptions = []Option{
+var admissionOptions = []Option{
 	{
 		Section: sectionAdmission, Key: "route_key", Kind: KindStrings, Default: []any{"database", "user", "application_name", "client_addr", "query_class"},
 		MaxLen: maxName, MaxItems: len(routeParts), Enum: routeParts, Scope: ScopeProcess,
@@ -195,21 +204,5 @@ var otherOptions = []Option{
 	{
 		Section: sectionAdmission, Key: "max_connects_per_host", Kind: KindInt, Default: 8, Min: 1, Max: 1000, Scope: ScopeProcess,
 		Doc: "Logins to one PostgreSQL host in progress at the same time",
-	},
-	{
-		Section: sectionLog, Key: "level", Kind: KindEnum, Default: "info", Enum: []string{"debug", "info", "warn", "error"}, Scope: ScopeProcess,
-		Doc: "The least level that is logged",
-	},
-	{
-		Section: sectionLog, Key: "format", Kind: KindEnum, Default: "text", Enum: []string{"text", "json"}, Scope: ScopeProcess,
-		Doc: "`text`: key=value lines; `json`: one object per line",
-	},
-	{
-		Section: sectionLog, Key: "connections", Kind: KindBool, Default: true, Scope: ScopeProcess,
-		Doc: "Log each login and each disconnect of a client",
-	},
-	{
-		Section: sectionDrain, Key: "timeout_ms", Kind: KindInt, Default: 30000, Min: 0, Max: maxMs, Scope: ScopeProcess,
-		Doc: "On SIGTERM or SIGINT: longest wait for open transactions. 0: none",
 	},
 }

@@ -3,7 +3,9 @@ package configs
 import (
 	"errors"
 	"fmt"
+	"net"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -16,20 +18,40 @@ func (l *loader) relate(c *Config) {
 	}
 	for i := range c.Databases {
 		db, path := &c.Databases[i], entryAt(sectionDatabases, i)
-		switch {
-		case len(db.Hosts) == 0:
-			l.problem(path+".hosts", "is empty: name one host")
-		case len(db.Hosts) > 1:
-			l.problem(path+".hosts", "several hosts are not supported yet: name one")
+		if len(db.Hosts) == 0 {
+			l.problem(path+".hosts", "is empty: name at least one host")
+		}
+		for n, h := range db.Hosts {
+			if slices.Contains(db.Hosts[:n], h) {
+				l.problem(path+".hosts", fmt.Sprintf("names %s twice", show(h.String())))
+				break
+			}
 		}
 		l.password(db, path)
 	}
+	l.admin(c)
 	l.replacement(&c.Admission)
 	l.security(c)
 	for i := range c.Routes {
 		if r := &c.Routes[i]; r.Name == "" && len(r.SplitBy) > 0 {
 			l.problem(entryAt(sectionRoutes, i)+".split_by", "keeps apart what a name puts together: give the rule a name; without one its requests are told apart by admission.route_key")
 		}
+	}
+}
+
+// admin tells names and addresses that would belong to two.
+func (l *loader) admin(c *Config) {
+	for i := range c.Databases {
+		name, path := c.Databases[i].Name, entryAt(sectionDatabases, i)+".name"
+		switch name {
+		case c.Admin.Database:
+			l.problem(path, fmt.Sprintf("is %s, by which clients reach the console: choose another name for the one or for the other (admin.database)", show(name)))
+		case ConsoleAlias:
+			l.problem(path, fmt.Sprintf("is %s, by which clients reach the console too: choose another name; dbname may be %s", show(name), show(name)))
+		}
+	}
+	if _, port, err := net.SplitHostPort(c.Admin.Listen); err == nil && port != "0" && slices.Contains(c.Server.Listen, c.Admin.Listen) {
+		l.problem("admin.listen", "is an address of server.listen too: choose another port")
 	}
 }
 

@@ -18,6 +18,13 @@ func checkNotEmpty(s string) error {
 	return nil
 }
 
+func checkConsoleName(s string) error {
+	if s == AnyDatabase {
+		return errors.New("must be one name: `*` stands for every database")
+	}
+	return checkNotEmpty(s)
+}
+
 func checkUserName(s string) error {
 	if s == "*" {
 		return errors.New(`must be the name of one user: what holds for everybody stands in capacity and server`)

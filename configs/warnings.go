@@ -20,6 +20,7 @@ func Warnings(c *Config, o *Origins, hard uint64) []Problem {
 	}
 	w.process()
 	w.security()
+	w.operation()
 	if need := DescriptorsNeeded(c); hard > 0 && uint64(need) > hard && o.Set("server.max_clients") {
 		w.warn("server.max_clients", "%s", tooFewDescriptors(c, hard))
 	}
@@ -61,6 +62,7 @@ func (w *warner) concerns(level string, keys ...string) bool {
 // level compares the limits that hold in capacity, in one database entry or in one user entry.
 func (w *warner) level(level string, e Capacity, mode PoolMode, maxClients *int) {
 	w.routeAndPool(level, &e, mode)
+	w.idle(level, &e)
 	w.times(level, &e)
 	w.waiters(level, &e)
 	if maxClients != nil && *maxClients > w.config.Server.MaxClients {
@@ -80,6 +82,19 @@ func (w *warner) routeAndPool(level string, e *Capacity, mode PoolMode) {
 	}
 	if host := w.config.Capacity.MaxBackends; pool != "" && e.PoolMaxSize > host && w.concerns(level, "pool_max_size") {
 		w.warn(pool, "pool_max_size %d is above capacity.max_backends %d: the host's limit holds", e.PoolMaxSize, host)
+	}
+}
+
+// idle compares the backends that are kept with what bounds them.
+func (w *warner) idle(level string, e *Capacity) {
+	const key = "pool_min_idle"
+	at, host := w.where(level, key), w.config.Capacity.MaxBackends
+	switch {
+	case at == "" || !w.concerns(level, key, "pool_max_size"):
+	case e.PoolMinIdle > e.PoolMaxSize:
+		w.warn(at, "pool_min_idle %d is above pool_max_size %d, which holds", e.PoolMinIdle, e.PoolMaxSize)
+	case e.PoolMinIdle > host:
+		w.warn(at, "pool_min_idle %d is above capacity.max_backends %d: the host's limit holds", e.PoolMinIdle, host)
 	}
 }
 

@@ -10,11 +10,7 @@ import (
 // security tells settings of logins and TLS that have no effect, or let more people in than it may seem.
 func (w *warner) security() {
 	a, t, s := &w.config.Auth, &w.config.TLS, &w.config.Server
-	idle := func(set bool, setting, because string) {
-		if set {
-			w.warn(setting, "%s has no effect: %s", setting, because)
-		}
-	}
+	idle := w.noEffect
 	idle(a.IdentFile != "" && a.Method != AuthHBA, "auth.ident_file", "only rules of auth.hba_file refer to its maps")
 	cache := table.byKey[sectionAuth]["auth_query_cache_ms"]
 	idle(a.QueryCacheMs != cache.Default && !w.looksUp(), cache.Path(), "there is no auth_query")
@@ -26,6 +22,13 @@ func (w *warner) security() {
 	}
 	w.openDoors()
 	w.openFiles()
+}
+
+// noEffect tells a setting that has none where it is set.
+func (w *warner) noEffect(set bool, setting, because string) {
+	if set {
+		w.warn(setting, "%s has no effect: %s", setting, because)
+	}
 }
 
 // looksUp reports whether any database has an auth_query.

@@ -40,6 +40,21 @@ func TestWarnings(t *testing.T) {
 	f("capacity:\n  query_timeout_ms: 20\n")
 	f("capacity:\n  max_route_waiters: 10001\n", "w.yaml:2:22: max_route_waiters 10001 is above max_checkout_waiters 10000")
 	f("server:\n  max_buffer_memory: 1MiB\n", "w.yaml:2:22: max_client_buffer_bytes 1048576 + max_backend_buffer_bytes 1048576 are above")
+	// backends that are kept
+	f("capacity:\n  pool_min_idle: 21\n", "w.yaml:2:18: pool_min_idle 21 is above pool_max_size 20")
+	f("capacity:\n  pool_min_idle: 20\n")
+	f("databases:\n- name: a\n  pool_max_size: 3\ncapacity:\n  pool_min_idle: 4\n", "w.yaml:5:18: pool_min_idle 4 is above pool_max_size 3")
+	f("capacity:\n  pool_min_idle: 11\n  max_backends: 10\n", "w.yaml:2:18: pool_min_idle 11 is above capacity.max_backends 10")
+	// operators
+	f("admin:\n  listen: 10.0.0.7:6433\n", `w.yaml:2:11: admin.listen "10.0.0.7:6433" can be reached from other machines`)
+	f("admin:\n  listen: ':6433'\n", "w.yaml:2:11: admin.listen \":6433\" can be reached from other machines")
+	f("admin:\n  listen: '[::1]:6433'\n")
+	f("admin:\n  listen: ''\n  pprof: true\n", "w.yaml:3:10: admin.pprof has no effect")
+	f("admin:\n  users: [a, b]\n  stats_users: [c, b]\n", `w.yaml:3:16: admin.stats_users names "b", who may do more`)
+	f("reaper:\n  server_check_delay_ms: 5\n", "w.yaml:2:26: reaper.server_check_delay_ms has no effect")
+	f("reaper:\n  server_check_delay_ms: 5\n  server_check_query: SELECT 1\n")
+	f("databases:\n- name: a\n  target_session_attrs: prefer-standby\n", "w.yaml:3:25: databases[0].target_session_attrs has no effect: there is one host")
+	f("databases:\n- name: a\n  hosts: [a, b]\n  target_session_attrs: prefer-standby\n")
 	f("")
 }
 

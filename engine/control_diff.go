@@ -25,8 +25,11 @@ const (
 	entryGone    = "is gone for new logins; clients that are logged in stay"
 )
 
-// liveSettings are those outside capacity, admission and the lists that hold at
-// once, or for logins from now on.
+// liveSections hold at once.
+var liveSections = []string{"capacity", "admission", "auth", "tls"}
+
+// liveSettings are those of the other sections that hold at once, or for logins
+// from now on.
 var liveSettings = map[string]string{
 	"server.max_clients": "", "server.max_pools": "", "server.pool_mode": forNewLogins,
 	"server.proxy_protocol": "", "server.proxy_protocol_from": "",
@@ -35,7 +38,7 @@ var liveSettings = map[string]string{
 // unapplied compares a new configuration with what the process runs under.
 func (e *Engine) unapplied(old, next *configs.Config) (notices []Notice) {
 	for _, o := range configs.Options() {
-		if o.Section != "server" && o.Section != "log" && o.Section != "drain" {
+		if o.Scope != configs.ScopeProcess || slices.Contains(liveSections, o.Section) {
 			continue
 		}
 		effect, live := liveSettings[o.Path()]

@@ -32,10 +32,9 @@ type Host struct {
 	budget
 	name           string
 	connecting     int
-	warming        int // of these, the ones that nobody waits for
 	peakConnecting int
 	maxConnects    int
-	queue          placeList
+	queue, warm    placeList
 }
 
 // Cap is a bound on the places of all pools of one database entry or of one user.

@@ -20,6 +20,4 @@ var (
 	mutDiedBlind    bool
 	mutNoPass       bool
 	mutHomeRecycles bool
-	mutAsideRests   bool
-	mutSpareBlind   bool
 )

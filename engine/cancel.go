@@ -38,13 +38,17 @@ func (c *client) processID() uint32 {
 
 // appendKeyData writes c's BackendKeyData.
 func (c *client) appendKeyData(dst []byte) []byte {
-	if c.minor < 2 {
-		return protocol.AppendKeyData(dst, c.processID(), c.secret[:4])
-	}
 	var key [longKeyLen]byte
-	binary.BigEndian.PutUint64(key[:], c.w.eng.instance)
-	copy(key[8:], c.secret[:])
-	return protocol.AppendKeyData(dst, c.processID(), key[:])
+	return protocol.AppendKeyData(dst, c.processID(), c.cancelKey(key[:0]))
+}
+
+// cancelKey appends the key that c's cancel requests are to show.
+func (c *client) cancelKey(dst []byte) []byte {
+	if c.minor < 2 {
+		return append(dst, c.secret[:4]...)
+	}
+	dst = binary.BigEndian.AppendUint64(dst, c.w.eng.instance)
+	return append(dst, c.secret[:]...)
 }
 
 // keyMatches tells in constant time whether key is c's.
@@ -94,6 +98,9 @@ func (w *worker) cancelFor(r *cancelRequest) {
 		return
 	}
 	switch {
+	case c.state == clientConsole:
+		c.cancelConsole()
+		r.done()
 	case c.state == clientWaiting:
 		c.cancelWaiting()
 		r.done()

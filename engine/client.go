@@ -8,7 +8,7 @@ package engine
 //
 //	startup    -> handshake | auth | closing | gone       until the startup packet has come
 //	handshake  -> startup | closing | gone                of TLS; the reactor has the bytes
-//	auth       -> login | closing | gone                  proves who it is (client_auth.go)
+//	auth       -> login | console | closing | gone        proves who it is (client_auth.go)
 //	login      -> login_wait | idle | closing | gone
 //	login_wait -> login | login_link | closing | gone     needs a backend: waits like a request
 //	login_link -> login | closing | gone                  asks its backend
@@ -16,6 +16,7 @@ package engine
 //	waiting    -> idle | linked | skipping | closing | gone
 //	linked     -> idle | skipping | closing | gone
 //	skipping   -> idle | closing | gone                   a refused group: dropped up to its Sync
+//	console    -> closing | gone                          an operator (console_client.go)
 //	closing    -> gone                                    a last message is on its way
 //	gone       ->
 //
@@ -54,13 +55,15 @@ const (
 	clientWaiting
 	clientLinked
 	clientSkipping
+	clientConsole
 	clientClosing
 	clientGone
 	clientStates
 )
 
 var clientStateNames = [clientStates]string{
-	"startup", "handshake", "auth", "login", "login_wait", "login_link", "idle", "waiting", "linked", "skipping", "closing", "gone",
+	"startup", "handshake", "auth", "login", "login_wait", "login_link", "idle", "waiting", "linked", "skipping", "console",
+	"closing", "gone",
 }
 
 func (s clientState) String() string { return clientStateNames[s] }
@@ -69,7 +72,7 @@ func (s clientState) String() string { return clientStateNames[s] }
 var clientEdges = [clientStates]uint16{
 	clientStartup:   1<<clientHandshake | 1<<clientAuth | 1<<clientClosing | 1<<clientGone,
 	clientHandshake: 1<<clientStartup | 1<<clientClosing | 1<<clientGone,
-	clientAuth:      1<<clientLogin | 1<<clientClosing | 1<<clientGone,
+	clientAuth:      1<<clientLogin | 1<<clientConsole | 1<<clientClosing | 1<<clientGone,
 	clientLogin:     1<<clientLoginWait | 1<<clientIdle | 1<<clientClosing | 1<<clientGone,
 	clientLoginWait: 1<<clientLoginLink | 1<<clientLogin | 1<<clientClosing | 1<<clientGone,
 	clientLoginLink: 1<<clientLogin | 1<<clientClosing | 1<<clientGone,
@@ -77,6 +80,7 @@ var clientEdges = [clientStates]uint16{
 	clientWaiting:   1<<clientLinked | 1<<clientIdle | 1<<clientSkipping | 1<<clientClosing | 1<<clientGone,
 	clientLinked:    1<<clientIdle | 1<<clientSkipping | 1<<clientClosing | 1<<clientGone,
 	clientSkipping:  1<<clientIdle | 1<<clientClosing | 1<<clientGone,
+	clientConsole:   1<<clientClosing | 1<<clientGone,
 	clientClosing:   1 << clientGone,
 }
 
@@ -107,6 +111,7 @@ type client struct {
 	scan     *streamScanner // only while a large Query or Parse passes through
 
 	listens    *clientListens // nil while it does not LISTEN
+	console    *consoleRun
 	choices    []choice       // by class, of the present generation
 	generation uint32         // of the settings that choices were made under
 
@@ -179,7 +184,7 @@ func (c *client) OnReady(_ *reactor.Socket, ev reactor.Events) {
 // mayRead tells whether bytes of this client have a place to go.
 func (c *client) mayRead() bool {
 	switch c.state {
-	case clientStartup, clientIdle, clientSkipping:
+	case clientStartup, clientIdle, clientSkipping, clientConsole:
 		return !c.held
 	case clientAuth:
 		return c.auth.awaits()
@@ -303,7 +308,7 @@ func (c *client) run() {
 // consumes tells whether held input can be looked at in this state.
 func (c *client) consumes() bool {
 	switch c.state {
-	case clientStartup, clientIdle, clientSkipping:
+	case clientStartup, clientIdle, clientSkipping, clientConsole:
 		return true
 	case clientAuth:
 		return c.auth.awaits()

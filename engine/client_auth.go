@@ -306,6 +306,14 @@ func (c *client) authenticated() {
 	}
 	w.known(c)
 	c.auth, c.security = nil, nil
+	if w.eng.isConsole(run.database) {
+		c.enterConsole(run)
+		return
+	}
+	if w.eng.draining.Load() {
+		c.fatal(reasonDraining, errShutdown)
+		return
+	}
 	c.setState(clientLogin)
 	up, reason, e := w.eng.registry.find(run.database, run.user)
 	if e != nil {

@@ -42,6 +42,8 @@ func (c *client) consume(p []byte) int {
 		return c.consumeStartup(p)
 	case clientAuth:
 		return c.consumeAuth(p)
+	case clientConsole:
+		return c.consumeConsole(p)
 	}
 	used := 0
 	if c.gathered() && len(p) == 0 {

@@ -90,6 +90,7 @@ func (c *client) flush() {
 	if left == 0 {
 		c.drainAt = 0
 		c.sock.WantWrite(false)
+		c.takeConsole()
 	}
 	if s := c.srv; s != nil && s.wantRead && s.room() > 0 {
 		c.w.loop.Later(&s.sock)
@@ -188,6 +189,7 @@ func (c *client) part() {
 		s.recover(c)
 	}
 	c.unpin(pinReason)
+	c.leaveConsole()
 	if c.waiter != nil {
 		o := admission.Disconnected
 		if c.reason == reasonDraining {

@@ -123,10 +123,6 @@ func (c *client) startup(st *protocol.Startup) {
 	if st.Minor > newestMinor || len(st.PqOptions) > 0 {
 		c.send(protocol.AppendNegotiateProtocolVersion(nil, uint16(c.minor), st.PqOptions))
 	}
-	if w.eng.draining.Load() {
-		c.fatal(reasonDraining, errShutdown)
-		return
-	}
 	if r, ok := st.Get("replication"); ok && !falseWord(r) {
 		c.fatal(reasonLoginRefused, errReplication)
 		return
@@ -135,6 +131,10 @@ func (c *client) startup(st *protocol.Startup) {
 	switch {
 	case wrong != nil:
 		c.fatal(reasonLoginRefused, wrong)
+	case w.eng.isConsole(database): // to which nothing below applies
+		c.beginAuth(database, user, st.Params)
+	case w.eng.draining.Load():
+		c.fatal(reasonDraining, errShutdown)
 	case w.eng.clientCap.full():
 		c.fatal(reasonTooManyClients, errTooManyClients)
 	default:

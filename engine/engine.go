@@ -20,6 +20,7 @@
 //	gather.go client_large.go  the pieces of a write; a large Parse
 //	recovery.go     a client left while its backend was busy
 //	cancel.go       CancelRequest
+//	console*.go     operators on the main port
 //	listen*.go      LISTEN and NOTIFY
 //	timeouts.go     every clock
 //	drain.go        the graceful stop
@@ -27,6 +28,7 @@
 package engine
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
@@ -77,6 +79,7 @@ type Engine struct {
 	failOnce  sync.Once
 	failure   chan struct{}
 	running   sync.WaitGroup
+	consoles  consoles
 }
 
 const (
@@ -97,6 +100,7 @@ func New(cfg *configs.Config, log *slog.Logger, more ...Option) (*Engine, error)
 	_, _ = rand.Read(b[:]) // never fails on Linux
 	e.instance = binary.BigEndian.Uint64(b[:])
 	e.settings.Store(newSettings(1, cfg, nil, nil, nil))
+	e.consoles.ctx, e.consoles.stop = context.WithCancel(context.Background())
 	for _, o := range more {
 		o(e)
 	}
@@ -295,6 +299,7 @@ func (e *Engine) Stop() error {
 		}
 	}
 	e.running.Wait()
+	e.consoles.close()
 	e.registry.closeLookups()
 	e.helpers.Close()
 	if err := e.failed.Load(); err != nil {

@@ -130,7 +130,7 @@ type server struct {
 	cleaning       bool // the clean-up query is under way
 	cleanedAll     bool // and is DISCARD ALL
 	fatal          protocol.ErrorFields
-	index          int32 // in worker.servers
+	prev, next     *server // worker.servers
 }
 
 // setState is the single place where a server's state changes.

@@ -85,7 +85,7 @@ func (w *worker) sweepVictim(p *pool, now int64) (victim *server, r closeReason)
 // are not read until it has fallen; servers are, as long as their own client's
 // buffer has room, since their answers free memory.
 func (w *worker) memoryFull(c *client) bool {
-	if reactor.BufferBytes() < w.eng.cfg.Server.MaxBufferMemory {
+	if reactor.BufferBytes() < w.eng.cfg.Server.MaxBufferMemory || c.console != nil {
 		return false
 	}
 	if !c.memWait {

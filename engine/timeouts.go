@@ -63,10 +63,10 @@ func (c *client) deadline() earliest {
 	if c.state == clientAuth && c.auth.away == awayDelay && c.auth.answerAt < e.at {
 		e.at, e.kind = c.auth.answerAt, timeoutAnswer
 	}
-	if c.up == nil {
+	l := c.limits
+	if l == nil {
 		return e
 	}
-	l := c.limits
 	if c.drainAt != 0 {
 		e.add(timeoutClientWrite, c.drainAt, int64(l.ClientWriteTimeoutMs))
 	}

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"pgkinetic/admin/view"
 	"pgkinetic/engine"
 	"pgkinetic/internal/pgmock"
 	"pgkinetic/internal/pgtest"
@@ -14,7 +13,7 @@ import (
 )
 
 // backpressure is the row of a label.
-func backpressure(t testing.TB, e *engine.Engine, label string) view.Backpressure {
+func backpressure(t testing.TB, e *engine.Engine, label string) engine.BackpressureRow {
 	t.Helper()
 	for _, r := range e.Backpressure() {
 		if r.Route == label {
@@ -22,7 +21,7 @@ func backpressure(t testing.TB, e *engine.Engine, label string) view.Backpressur
 		}
 	}
 	t.Fatalf("no row %q in %+v", label, e.Backpressure())
-	return view.Backpressure{}
+	return engine.BackpressureRow{}
 }
 
 func metric(t testing.TB, e *engine.Engine, label string) engine.RouteMetric {
@@ -41,7 +40,7 @@ func TestEveryOutcome(t *testing.T) {
 	t.Parallel()
 	f := fill(t, pgtest.Shared(t), "--server.loops=2")
 	e := f.e
-	row := func() view.Backpressure { return backpressure(t, e, plain) }
+	row := func() engine.BackpressureRow { return backpressure(t, e, plain) }
 	if r := row(); r.InFlight != 1 || r.MaxInFlight != 1 || r.Waiting != 1 || r.MaxWaiters != 1 || r.Admitted != 2 || r.Queued != 1 { // the first login needs a backend
 		t.Errorf("filled: %+v", r)
 	}
@@ -71,7 +70,7 @@ func TestEveryOutcome(t *testing.T) {
 	d := login(t, f.address)
 	send(t, d, pgwire.Query("select 1")) // takes the first waiter's place
 	answered(t, f.waiter, "EZI")
-	want := view.Backpressure{Admitted: 2, Queued: 5, Rejected: 1, TimedOut: 1, Canceled: 1, Disconnected: 1, Shed: 1}
+	want := engine.BackpressureRow{Admitted: 2, Queued: 5, Rejected: 1, TimedOut: 1, Canceled: 1, Disconnected: 1, Shed: 1}
 	until(t, "every outcome counted", func() bool {
 		r := row()
 		return r.Admitted == want.Admitted && r.Queued == want.Queued && r.Rejected == want.Rejected && r.TimedOut == want.TimedOut &&
@@ -122,14 +121,14 @@ func TestEveryCause(t *testing.T) {
 			e, address := startYAML(t, databases(pgtest.Shared(t)), flags...)
 			c := login(t, address)
 			if cause == "pause" {
-				pauseNow(t, e, view.Scope{})
+				pauseNow(t, e, engine.Scope{})
 			} else {
 				exec(t, login(t, address), "begin") // keeps the only one; its end comes with the test's
 			}
 			queue(t, e, c, "select 1")
 			until(t, "a wait of 20 ms", func() bool { return backpressure(t, e, plain).OldestWaitMs >= 20 })
 			if cause == "pause" {
-				must(t, e.Resume(view.Scope{}))
+				must(t, e.Resume(engine.Scope{}))
 			} else {
 				must(t, pgwire.Cancel("tcp", address, c.PID, c.Key))
 			}
@@ -185,7 +184,7 @@ func TestLimits(t *testing.T) {
 	}
 	waiter := pgwire.Login(t, "tcp", address, "user", user, "database", "a")
 	queue(t, e, waiter, "select 1")
-	row := func(name, of string, value, current, peak int64) view.Limit {
+	row := func(name, of string, value, current, peak int64) engine.LimitRow {
 		t.Helper()
 		r := limitRow(t, e, name, of)
 		if r.Value != value || r.Current != current || r.Peak < peak || r.Peak > value {
@@ -233,8 +232,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestRoutes: what tells a route apart, what holds on it, how full it is.
-func TestRoutes(t *testing.T) {
+// TestLiveRoutes: what tells a route apart, what holds on it, how full it is.
+func TestLiveRoutes(t *testing.T) {
 	t.Parallel()
 	pgtest.Shared(t).Exec(t, "drop table if exists seen; create table seen (a int)")
 	e, address := startYAML(t, databases(pgtest.Shared(t))+
@@ -243,8 +242,8 @@ func TestRoutes(t *testing.T) {
 	exec(t, c, "begin")
 	d := login(t, address, "application_name", "app")
 	exec(t, d, "insert into seen values (1)")
-	rows := map[string]view.Route{}
-	for _, r := range e.Routes() {
+	rows := map[string]engine.RouteRow{}
+	for _, r := range e.LiveRoutes() {
 		rows[r.Route] = r
 	}
 	r := rows["postgres/postgres/app/transaction"]
@@ -254,7 +253,7 @@ func TestRoutes(t *testing.T) {
 		t.Errorf("%+v in %+v", r, rows)
 	}
 	w := rows["w"]
-	if w.Rule != "w" || w.Weight != 4 || w.OnFull != "drop_random" || w.QueryTimeoutMs != 7000 || w.ClientAddr != "" || w.PeakInFlight != 1 {
+	if w.Rule != "w" || w.Weight != 4 || w.OnFull != "drop_random" || w.Capacity.QueryTimeoutMs != 7000 || w.ClientAddr != "" || w.PeakInFlight != 1 {
 		t.Errorf("%+v in %+v", w, rows)
 	}
 }
@@ -337,7 +336,7 @@ func TestWaitForConnectIsSeen(t *testing.T) {
 	}
 	// The host counts as down connect_timeout_ms after its first failure, which came a moment after the login began to wait.
 	until(t, "a new request to be refused at once", func() bool {
-		x, err := e.Foresee(view.Request{Database: "postgres", User: "postgres"})
+		x, err := e.Explain(engine.ExplainRequest{Database: "postgres", User: "postgres"})
 		must(t, err)
 		return x.Decision == engine.DecisionRefuse && x.Limit == "" && x.Reason != ""
 	})

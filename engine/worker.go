@@ -81,6 +81,7 @@ const (
 	msgAuth                        // *authRun: what a login waits for has come
 	msgListen                      // *listenEvent, of a listener
 	msgListenTurn                  // events of listeners are left from the turn before
+	msgConsole                     // *client: a console session has done something
 	msgBye                         // end of the loop: say goodbye to PostgreSQL
 )
 
@@ -135,6 +136,8 @@ func (w *worker) onMessage(m *reactor.Message) {
 		m.Ref.(*authRun).arrived()
 	case msgListen:
 		w.listenTold(m.Ref.(*listenEvent))
+	case msgConsole:
+		m.Ref.(*client).consoleTurn()
 	case msgListenTurn:
 		w.listenTurn()
 	case msgBye:

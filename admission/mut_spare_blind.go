@@ -1,5 +1,0 @@
-//go:build sim && mut_spare_blind
-
-package admission
-
-func init() { mutSpareBlind = true }

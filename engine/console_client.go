@@ -1,0 +1,208 @@
+package engine
+
+// A console client: an operator on the main port. It logs in as every client does,
+// with its proof, and asks for the console's database; from then on its bytes go
+// over a bridge to a session on a goroutine of its own. It has no pool, no route
+// and no place in max_clients, so that it gets in when nobody else does.
+//
+// Owner: the client's worker; the session's goroutine has the bridge's other side.
+//
+// Invariants:
+//   - client.console is not nil exactly in the state clientConsole, and while it
+//     closes after it
+//   - a session's context ends when its client is gone; its goroutine then ends by
+//     itself, and Stop waits for that
+//   - at most consoleMost console clients are there
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"pgkinetic/engine/reactor"
+	"pgkinetic/protocol"
+)
+
+// consoleMost bounds the sessions of consoles.
+const consoleMost = 64
+
+// ConsoleClient is who a console's session is for.
+type ConsoleClient struct {
+	User, Database  string
+	ApplicationName string
+	Admin           bool   // may change things; else only look
+	ProcessID       uint32 // what BackendKeyData is to say
+	Key             []byte
+	Canceled        <-chan struct{} // has a value after a CancelRequest
+}
+
+// ServeConsole is a console's session: it begins behind AuthenticationOk with what
+// PostgreSQL sends next (ParameterStatus, BackendKeyData, ReadyForQuery), and
+// returns when it has nothing more to say. conn's reads end with ctx.
+type ServeConsole func(ctx context.Context, conn io.ReadWriter, who ConsoleClient)
+
+// WithConsole has serve answer those who ask for the console's database.
+func WithConsole(serve ServeConsole) Option {
+	return func(e *Engine) { e.consoles.serve = serve }
+}
+
+// consoles are the sessions of one process.
+type consoles struct {
+	serve   ServeConsole
+	ctx     context.Context // ends with Stop
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	open    atomic.Int64
+}
+
+// close ends all sessions and waits for their goroutines. The loops have ended, or
+// take turns still.
+func (k *consoles) close() {
+	k.stop()
+	k.running.Wait()
+}
+
+// consoleRun is one session.
+type consoleRun struct {
+	msg      reactor.Message // the bridge has something for the loop
+	bridge   *bridge
+	stop     context.CancelFunc
+	canceled chan struct{}
+	name     string // of the database asked for
+	user     string
+	admin    bool
+}
+
+// isConsole tells whether a database's name means the console.
+func (e *Engine) isConsole(database string) bool {
+	return e.consoles.serve != nil && e.settings.Load().cfg.Admin.IsConsole(database)
+}
+
+// enterConsole: the client has proved who it is and asks for the console.
+func (c *client) enterConsole(run *authRun) {
+	w, admin := c.w, &c.w.eng.settings.Load().cfg.Admin
+	isAdmin := slices.Contains(admin.Users, run.user)
+	switch {
+	case !isAdmin && !slices.Contains(admin.StatsUsers, run.user):
+		c.fatal(reasonLoginRefused, loginError(protocol.CodeInvalidAuthorization,
+			fmt.Sprintf("user %q may not use the console; admin.users and admin.stats_users say who may", run.user)))
+		return
+	case w.eng.consoles.open.Add(1) > consoleMost:
+		w.eng.consoles.open.Add(-1)
+		c.fatal(reasonTooManyClients, loginError(protocol.CodeTooManyConnections,
+			fmt.Sprintf("too many consoles are open (%d)", consoleMost)))
+		return
+	}
+	w.stats.clientsOpen.Add(-1)
+	c.limits = &w.eng.settings.Load().cfg.Capacity
+	c.secret.fill()
+	w.slots.register(c)
+	k := &consoleRun{canceled: make(chan struct{}, 1), name: run.database, user: run.user, admin: isAdmin}
+	k.msg.Kind, k.msg.Ref = msgConsole, c
+	k.bridge = newBridge(func() { w.loop.Post(&k.msg) })
+	c.console = k
+	c.setState(clientConsole)
+	w.answer = protocol.AppendAuthenticationOk(w.answer[:0])
+	c.send(w.answer)
+	w.stats.clientLogins.inc()
+	who := ConsoleClient{
+		User: run.user, Database: run.database, Admin: isAdmin,
+		ProcessID: c.processID(), Key: c.cancelKey(nil), Canceled: k.canceled,
+	}
+	for _, p := range run.params {
+		if p.Name == "application_name" {
+			who.ApplicationName = p.Value
+		}
+	}
+	if w.eng.cfg.Log.Connections {
+		w.log.Info("console connected", "client", c.id, "address", c.address(), "user", run.user, "admin", isAdmin,
+			"application", who.ApplicationName, "tls", c.sock.IsSecure())
+	}
+	w.eng.consoles.begin(k, who)
+	c.armTimer()
+	w.later(c) // what it has sent already
+}
+
+// begin starts a session's goroutine.
+func (all *consoles) begin(k *consoleRun, who ConsoleClient) {
+	ctx, stop := context.WithCancel(all.ctx)
+	k.stop = stop
+	all.running.Go(func() {
+		defer stop()
+		defer k.bridge.end()
+		context.AfterFunc(ctx, k.bridge.cut)
+		all.serve(ctx, k.bridge, who)
+	})
+}
+
+// consumeConsole passes what the client has sent on to its session, as far as there
+// is room.
+func (c *client) consumeConsole(p []byte) int {
+	n := min(len(p), c.console.bridge.room())
+	if n > 0 {
+		c.console.bridge.offer(p[:n])
+	}
+	c.held = n < len(p)
+	return n
+}
+
+// consoleTurn: the session has read, written or ended.
+func (c *client) consoleTurn() {
+	if c.state != clientConsole {
+		return // its bridge is cut, and has no further turn
+	}
+	c.console.bridge.turn()
+	if c.held || c.wantRead {
+		c.held = false
+		c.w.later(c)
+	}
+	c.takeConsole()
+}
+
+// takeConsole sends what the session has written, unless the client has not taken
+// what was sent before.
+func (c *client) takeConsole() {
+	if c.state != clientConsole || c.out.Len() > 0 {
+		return
+	}
+	w := c.w
+	var over bool
+	if w.answer, over = c.console.bridge.take(w.answer[:0]); len(w.answer) > 0 {
+		c.send(w.answer)
+	}
+	if over {
+		if c.reason == reasonNone {
+			c.reason = reasonClientTerminate
+		}
+		c.part()
+		c.beginLinger()
+	}
+}
+
+// leaveConsole ends the session of a client that is closing.
+func (c *client) leaveConsole() {
+	k := c.console
+	if k == nil {
+		return
+	}
+	w := c.w
+	c.console = nil
+	k.bridge.cut()
+	k.stop()
+	w.eng.consoles.open.Add(-1)
+	w.stats.clientsOpen.Add(1) // until it is forgotten
+	if w.eng.cfg.Log.Connections {
+		w.log.Info("console disconnected", "client", c.id, "user", k.user, "cause", c.reason.String())
+	}
+}
+
+// cancelConsole: a CancelRequest has named the client.
+func (c *client) cancelConsole() {
+	select {
+	case c.console.canceled <- struct{}{}:
+	default: // one waits already
+	}
+}

@@ -1,0 +1,233 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"pgkinetic/engine"
+	"pgkinetic/internal/pgmock"
+	"pgkinetic/internal/pgtest"
+	"pgkinetic/internal/pgwire"
+)
+
+// tinyConsole is a session that knows three commands: "who" tells whom it is for, "many N" answers with N rows of 1 KiB,
+// "wait" until it is cancelled or the client is gone, which it tells over gone.
+func tinyConsole(gone chan<- string) engine.ServeConsole {
+	return func(ctx context.Context, conn io.ReadWriter, who engine.ConsoleClient) {
+		b := pgproto3.NewBackend(conn, conn)
+		b.Send(&pgproto3.BackendKeyData{ProcessID: who.ProcessID, SecretKey: who.Key})
+		for {
+			b.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+			if b.Flush() != nil {
+				gone <- "flush"
+				return
+			}
+			m, err := b.Receive()
+			q, ok := m.(*pgproto3.Query)
+			if err != nil || !ok {
+				gone <- fmt.Sprintf("%T %v", m, err)
+				return
+			}
+			var n int
+			switch {
+			case q.String == "who":
+				text := fmt.Sprintf("%s %s %s %v", who.User, who.Database, who.ApplicationName, who.Admin)
+				b.Send(&pgproto3.DataRow{Values: [][]byte{[]byte(text)}})
+			case q.String == "wait":
+				b.Send(&pgproto3.NoticeResponse{Message: "waits"})
+				if b.Flush() != nil {
+					gone <- "flush"
+					return
+				}
+				select {
+				case <-ctx.Done():
+				case <-who.Canceled:
+				}
+			default:
+				_, _ = fmt.Sscanf(q.String, "many %d", &n)
+			}
+			for range n {
+				b.Send(&pgproto3.DataRow{Values: [][]byte{bytes.Repeat([]byte("x"), 1024)}})
+				if b.Flush() != nil {
+					gone <- "flush"
+					return
+				}
+			}
+			b.Send(&pgproto3.CommandComplete{CommandTag: []byte("SHOW")})
+		}
+	}
+}
+
+const consoleSettings = `
+admin: {users: [root], stats_users: [watcher]}
+server: {max_clients: 1}
+`
+
+func startConsole(t *testing.T, host, text string, settings ...string) (e *engine.Engine, address string, gone chan string) {
+	gone = make(chan string, 100)
+	text = fmt.Sprintf("databases: [{name: \"*\", hosts: [%q]}]\n", host) + text
+	e, address = startWith(t, text, []engine.Option{engine.WithConsole(tinyConsole(gone))}, settings...)
+	return e, address, gone
+}
+
+// Operators get in under both names while ordinary clients have no room left, everybody else is told who may.
+func TestConsoleLogin(t *testing.T) {
+	t.Parallel()
+	pg := pgtest.Shared(t)
+	e, address, _ := startConsole(t, pg.Addr(), consoleSettings)
+	only := login(t, address)
+	exec(t, only, "select 1")
+	for _, user := range []string{"root", "watcher"} {
+		for _, database := range []string{"pg_kinetic", "pgbouncer"} {
+			c := pgwire.Login(t, "tcp", address, "user", user, "database", database, "application_name", "a b", "extra", "1")
+			want := fmt.Sprintf("%s %s a b %v", user, database, user == "root")
+			if got := one(t, c, "who"); got != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+		}
+	}
+	c := pgwire.Dial(t, "tcp", address)
+	_, err := c.Login(0, "user", "postgres", "database", "pgbouncer")
+	if e := refused(t, err, "FATAL", "28000"); !strings.Contains(e.Fields['M'], "admin.users") {
+		t.Errorf("%v", e)
+	}
+	c = pgwire.Dial(t, "tcp", address)
+	_, err = c.Login(0, "user", "root", "database", "postgres")
+	refused(t, err, "FATAL", "53300")
+	c.Close()
+	until(t, "one client is left, consoles not being counted among them", func() bool { return e.Stats().Clients == 1 })
+}
+
+// There are at most 64 consoles, and whoever leaves makes room.
+func TestConsolesAreBounded(t *testing.T) {
+	t.Parallel()
+	host := pgmock.Start(t)
+	_, address, gone := startConsole(t, host.Addr(), consoleSettings)
+	var all []*pgwire.Conn
+	for range 64 {
+		all = append(all, pgwire.Login(t, "tcp", address, "user", "root", "database", "pgbouncer"))
+	}
+	c := pgwire.Dial(t, "tcp", address)
+	_, err := c.Login(0, "user", "root", "database", "pgbouncer")
+	refused(t, err, "FATAL", "53300")
+	send(t, all[0], pgwire.Terminate())
+	if why := <-gone; !strings.Contains(why, "Terminate") {
+		t.Errorf("the session ended by %s", why)
+	}
+	until(t, "there is room", func() bool {
+		c := pgwire.Dial(t, "tcp", address)
+		_, err := c.Login(0, "user", "root", "database", "pgbouncer")
+		return err == nil
+	})
+}
+
+// What a console sends is bounded by what its client takes; pipelined requests are all answered, in order.
+func TestConsoleFlow(t *testing.T) {
+	t.Parallel()
+	host := pgmock.Start(t)
+	_, address, _ := startConsole(t, host.Addr(), consoleSettings)
+	c := pgwire.Login(t, "tcp", address, "user", "root", "database", "pgbouncer")
+	const requests, rows = 40, 500
+	sent := make(chan error)
+	go func() {
+		for range requests {
+			if err := c.Send(pgwire.Query(fmt.Sprintf("many %d", rows) + strings.Repeat(" ", 5000))); err != nil {
+				sent <- err
+				return
+			}
+		}
+		sent <- nil
+	}()
+	for i := range requests {
+		all, err := c.ReadUntil('Z', 1)
+		if err != nil || len(all) != rows+2 {
+			t.Fatalf("request %d: %d messages, %v", i, len(all), err)
+		}
+	}
+	if err := <-sent; err != nil {
+		t.Error(err)
+	}
+}
+
+// A CancelRequest reaches the session, and one that waits ends with its client.
+func TestConsoleCancel(t *testing.T) {
+	t.Parallel()
+	host := pgmock.Start(t)
+	_, address, gone := startConsole(t, host.Addr(), consoleSettings)
+	for _, minor := range []uint16{0, 2} {
+		c := pgwire.Dial(t, "tcp", address)
+		if _, err := c.Login(minor, "user", "watcher", "database", "pgbouncer"); err != nil {
+			t.Fatal(err)
+		}
+		send(t, c, pgwire.Query("wait")) // a cancel that comes before it is for it as well
+		if err := pgwire.Cancel("tcp", address, c.PID, c.Key); err != nil {
+			t.Fatal(err)
+		}
+		if got := types(t, c, 1); got != "NCZI" {
+			t.Errorf("after the cancel: %s", got)
+		}
+		send(t, c, pgwire.Query("wait"))
+		if _, err := c.ReadUntil('N', 1); err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+		if why := <-gone; why != "flush" {
+			t.Errorf("the session ended by %s", why)
+		}
+	}
+}
+
+// Whoever watches a drain is let in during it and stays until the end; the drain does not wait for him.
+func TestConsoleDuringDrain(t *testing.T) {
+	t.Parallel()
+	pg := pgtest.Shared(t)
+	e, address, gone := startConsole(t, pg.Addr(), consoleSettings)
+	busy := login(t, address)
+	exec(t, busy, "begin")
+	before := pgwire.Login(t, "tcp", address, "user", "root", "database", "pgbouncer")
+	drained := make(chan error)
+	go func() { drained <- e.Drain(patience, nil) }()
+	until(t, "it drains", func() bool {
+		c := pgwire.Dial(t, "tcp", address)
+		_, err := c.Login(0, "user", "postgres", "database", "postgres")
+		return err != nil && strings.Contains(err.Error(), "57P01")
+	})
+	for _, c := range []*pgwire.Conn{before, pgwire.Login(t, "tcp", address, "user", "watcher", "database", "pgbouncer")} {
+		one(t, c, "who")
+	}
+	exec(t, busy, "commit")
+	if err := <-drained; err != nil {
+		t.Error(err)
+	}
+	one(t, before, "who")
+	if err := e.Stop(); err != nil {
+		t.Error(err)
+	}
+	for range 2 {
+		select {
+		case <-gone:
+		case <-time.After(patience):
+			t.Fatal("a session outlives the process's end")
+		}
+	}
+}
+
+// The console's name is a setting; a client that asks for another database does not get there.
+func TestConsoleName(t *testing.T) {
+	t.Parallel()
+	pg := pgtest.Shared(t)
+	_, address, _ := startConsole(t, pg.Addr(), "admin: {users: [postgres], database: ops}\n")
+	if got := one(t, pgwire.Login(t, "tcp", address, "user", "postgres", "database", "ops"), "who"); got != "postgres ops  true" {
+		t.Errorf("%s", got)
+	}
+	if got := one(t, login(t, address), "select 40 + 2"); got != "42" {
+		t.Errorf("%s", got)
+	}
+}

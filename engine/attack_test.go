@@ -104,7 +104,7 @@ func TestBehindASecondTry(t *testing.T) {
 			r.toEngine.Store(&pass)
 			send(t, c, invoke("s"))
 			<-failed
-			until(t, "the error read", func() bool { return e.Stats().ServerErrors == 1 })
+			until(t, "the error read", func() bool { return e.Totals().ServerErrors == 1 })
 			send(t, c, test.early)
 			c.Silent(20 * time.Millisecond) // nothing tells that it is not read yet
 			close(goOn)
@@ -139,10 +139,10 @@ func TestMuchBehindASecondTry(t *testing.T) {
 	r.toEngine.Store(&pass)
 	send(t, c, invoke("s")) // its first use: what is behind it waits
 	<-failed
-	read := e.Stats().BytesFromClients + reactor.ScratchBytes
+	read := e.Totals().BytesFromClients + reactor.ScratchBytes
 	query := pgwire.Query("select 7 --" + strings.Repeat(" ", 1000))
 	send(t, c, bytes.Repeat(query, 140))
-	until(t, "a buffer full", func() bool { return e.Stats().BytesFromClients == read })
+	until(t, "a buffer full", func() bool { return e.Totals().BytesFromClients == read })
 	close(goOn)
 	if got := types(t, c, 141); got != "2TDCZI"+strings.Repeat("TDCZI", 140) {
 		t.Errorf("%.80s…", got)

@@ -102,7 +102,7 @@ func TestConsoleLogin(t *testing.T) {
 	_, err = c.Login(0, "user", "root", "database", "postgres")
 	refused(t, err, "FATAL", "53300")
 	c.Close()
-	until(t, "one client is left, consoles not being counted among them", func() bool { return e.Stats().Clients == 1 })
+	until(t, "one client is left, consoles not being counted among them", func() bool { return e.Totals().Clients == 1 })
 }
 
 // There are at most 64 consoles, and whoever leaves makes room.

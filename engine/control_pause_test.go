@@ -146,7 +146,7 @@ func TestPauseBeforeTheFirst(t *testing.T) {
 				c := pgwire.Dial(t, "tcp", address)
 				send(t, c, pgwire.Startup(0, "user", "postgres", "database", "a", "application_name", "bulk"))
 				waiting(t, e, 1)
-				if n := e.Stats().ServerLogins; n != 0 {
+				if n := e.Totals().ServerLogins; n != 0 {
 					t.Errorf("%d backends were opened", n)
 				}
 				must(t, e.Resume(s))
@@ -228,7 +228,7 @@ func TestCheckoutClockStandsStill(t *testing.T) {
 			if err := e.Pause(ctx, s); !errors.Is(err, context.DeadlineExceeded) {
 				t.Fatalf("Pause with a block open gave %v", err)
 			}
-			if n := e.Stats().Waiting; n != 1 {
+			if n := e.Totals().Waiting; n != 1 {
 				t.Fatalf("%d waiting after the pause", n)
 			}
 			queue(t, e, second, "select 1") // whose clock has not begun

@@ -30,7 +30,7 @@ func TestServerEndsBehindSlowReader(t *testing.T) {
 	if all, err := c.ReadAll(); err != nil {
 		t.Errorf("after %d rows: %v", len(all)-1, err)
 	}
-	if n := e.Stats().Closed["backend_lost"]; n != 1 {
+	if n := e.Totals().Closed["backend_lost"]; n != 1 {
 		t.Errorf("%d sessions lost their backend", n)
 	}
 	usable(t, loginAs(t, address, who, "postgres"))
@@ -80,7 +80,7 @@ func TestTerminateInsideGroup(t *testing.T) {
 		}
 		usable(t, login(t, address))
 	}
-	if n := e.Stats().ServerLogins; n != 1 {
+	if n := e.Totals().ServerLogins; n != 1 {
 		t.Errorf("%d logins to PostgreSQL, want 1", n)
 	}
 }
@@ -100,7 +100,7 @@ func TestEndBehindFlush(t *testing.T) {
 	send(t, c, slices.Concat(group, pgwire.Raw('!', nil)))
 	ended(t, c, "08P01")
 	usable(t, login(t, address))
-	if n := e.Stats().ServerLogins; n != 1 {
+	if n := e.Totals().ServerLogins; n != 1 {
 		t.Errorf("%d logins to PostgreSQL, want 1", n)
 	}
 }
@@ -113,7 +113,7 @@ func TestExcludedInsideGroup(t *testing.T) {
 	send(t, c, slices.Concat(pgwire.Parse("", "select 1"), pgwire.Bind("", ""), pgwire.Execute("", 0), pgwire.Parse("", "begin"), pgwire.Sync()))
 	ended(t, c, "0A000")
 	usable(t, login(t, address))
-	if n := e.Stats().ServerLogins; n != 1 {
+	if n := e.Totals().ServerLogins; n != 1 {
 		t.Errorf("%d logins to PostgreSQL, want 1", n)
 	}
 }
@@ -130,7 +130,7 @@ func TestUnusedPoolsMakeRoom(t *testing.T) {
 		_, err := c.Login(0, "user", "postgres", "database", fmt.Sprint("none", i))
 		refused(t, err, "FATAL", "3D000")
 		c.Close()
-		until(t, "the refused client gone", func() bool { return e.Stats().Clients == 1 && e.Stats().Servers == 1 })
+		until(t, "the refused client gone", func() bool { return e.Totals().Clients == 1 && e.Totals().Servers == 1 })
 	}
 	c := loginAs(t, address, role(t, pg), "postgres")
 	usable(t, c)
@@ -139,7 +139,7 @@ func TestUnusedPoolsMakeRoom(t *testing.T) {
 	_, err := pgwire.Dial(t, "tcp", address).Login(0, "user", "postgres", "database", "none")
 	refused(t, err, "FATAL", "53300")
 	c.Close()
-	until(t, "the client gone", func() bool { return e.Stats().Clients == 1 })
+	until(t, "the client gone", func() bool { return e.Totals().Clients == 1 })
 	_, err = pgwire.Dial(t, "tcp", address).Login(0, "user", "postgres", "database", "none")
 	refused(t, err, "FATAL", "53300")
 }
@@ -161,6 +161,6 @@ func TestCauseOfRefusedLogins(t *testing.T) {
 		of    *engine.Engine
 		cause string
 	}{{e, "server_refused_login"}, {e, "overload"}, {down, "connect_failed"}} {
-		until(t, c.cause, func() bool { return c.of.Stats().Closed[c.cause] == 1 })
+		until(t, c.cause, func() bool { return c.of.Totals().Closed[c.cause] == 1 })
 	}
 }

@@ -33,7 +33,7 @@ func TestExplain(t *testing.T) {
 		x.Route != "api" || x.Rule != "api" || x.Class != "read" {
 		t.Errorf("nothing there: %+v", x)
 	}
-	if n := e.Stats().ServerLogins; n != 0 || len(e.LiveRoutes()) != 0 || limitRow(t, e, "max_pools", "").Current != 0 {
+	if n := e.Totals().ServerLogins; n != 0 || len(e.LiveRoutes()) != 0 || limitRow(t, e, "max_pools", "").Current != 0 {
 		t.Error("explaining has made something")
 	}
 	c := login(t, address, "application_name", "api")

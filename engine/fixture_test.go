@@ -192,13 +192,13 @@ func until(t testing.TB, what string, condition func() bool) {
 // waiting waits until n requests are queued.
 func waiting(t testing.TB, e *engine.Engine, n int) {
 	t.Helper()
-	until(t, fmt.Sprintf("%d waiting", n), func() bool { return e.Stats().Waiting == int64(n) })
+	until(t, fmt.Sprintf("%d waiting", n), func() bool { return e.Totals().Waiting == int64(n) })
 }
 
 // queue sends a simple query that has to wait and returns once it is queued.
 func queue(t testing.TB, e *engine.Engine, c *pgwire.Conn, sql string) {
 	t.Helper()
-	n := int(e.Stats().Waiting)
+	n := int(e.Totals().Waiting)
 	send(t, c, pgwire.Query(sql))
 	waiting(t, e, n+1)
 }

@@ -165,7 +165,7 @@ func TestBufferMemory(t *testing.T) {
 		clients = append(clients, c)
 	}
 	// Those with most unread output are closed until the rest fits. A client that comes meanwhile is not read.
-	until(t, "somebody closed", func() bool { return e.Stats().Closed["buffer_memory"] > 0 })
+	until(t, "somebody closed", func() bool { return e.Totals().Closed["buffer_memory"] > 0 })
 	late := pgwire.Dial(t, "tcp", address)
 	send(t, late, pgwire.Startup(0, "user", "postgres", "database", "postgres"))
 	closed := 0
@@ -182,7 +182,7 @@ func TestBufferMemory(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if n := e.Stats().Closed["buffer_memory"]; uint64(closed) != n || closed == len(clients) {
+	if n := e.Totals().Closed["buffer_memory"]; uint64(closed) != n || closed == len(clients) {
 		t.Errorf("%d of %d clients ended, %d were closed for memory", closed, len(clients), n)
 	}
 	if _, err := late.ReadUntil('Z', 1); err != nil {

@@ -97,7 +97,7 @@ func TestLoginAttackDeadLookUp(t *testing.T) {
 func TestLoginAttackHelpersFull(t *testing.T) {
 	f := besiege(t, "--server.max-unauthenticated=6000", "--server.max-clients=100")
 	from := stranger127()
-	busy := func() bool { return f.Stats().Closed["overload"] > 0 }
+	busy := func() bool { return f.Totals().Closed["overload"] > 0 }
 	var all []*stranger
 	for range 4300 { // all are there before their proofs wait: after that nobody is let in
 		s := f.dial(t, from)

@@ -163,7 +163,7 @@ func (f *fort) empty(t testing.TB) {
 	t.Helper()
 	rest := func() string {
 		text := ""
-		if n := f.Stats().Clients; n != 0 {
+		if n := f.Totals().Clients; n != 0 {
 			text = fmt.Sprint(n, " clients; ")
 		}
 		for _, r := range f.Limits() {
@@ -435,7 +435,7 @@ func (f *fort) delayed(t testing.TB, from net.IP) *stranger {
 
 // denied counts wrong proofs.
 func (f *fort) denied() (n uint64) {
-	for _, by := range f.Stats().AuthAttempts {
+	for _, by := range f.Totals().AuthAttempts {
 		n += by["denied"]
 	}
 	return n

@@ -72,8 +72,8 @@ func TestLoginAttackKeyUpdates(t *testing.T) {
 		}
 	}
 	packet := pgwire.Startup(0, "user", "trust_user", "replication", "true", "options", strings.Repeat(" ", 9000))
-	at, before := 0, f.Stats()
-	for at < 1000 && f.Stats().BufferBytes-before.BufferBytes < 4<<10 { // of which the packet's part has one
+	at, before := 0, f.Totals()
+	for at < 1000 && f.Totals().BufferBytes-before.BufferBytes < 4<<10 { // of which the packet's part has one
 		var burst []byte
 		for range 4 {
 			burst = append(burst, k.record(23, packet[at])...)
@@ -86,7 +86,7 @@ func TestLoginAttackKeyUpdates(t *testing.T) {
 		if _, err := s.tcp.Write(burst); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "it is read", func() bool { return f.Stats().BytesFromClients-before.BytesFromClients == uint64(at) })
+		until(t, "it is read", func() bool { return f.Totals().BytesFromClients-before.BytesFromClients == uint64(at) })
 	}
 	if at >= 1000 {
 		t.Fatal("all its answers were taken")
@@ -94,6 +94,6 @@ func TestLoginAttackKeyUpdates(t *testing.T) {
 	if _, err := s.tcp.Write(k.record(23, packet[at:]...)); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "it is ended", func() bool { return f.Stats().Closed["login_refused"] == 1 })
+	until(t, "it is ended", func() bool { return f.Totals().Closed["login_refused"] == 1 })
 	f.open(t, "scram_user", "sslmode=require")
 }

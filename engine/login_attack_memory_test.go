@@ -76,7 +76,7 @@ func TestLoginMemory(t *testing.T) {
 				c.reach(s)
 				keep(t, s.tcp)
 			}
-			until(t, "all are there", func() bool { return f.Stats().Clients == sockets })
+			until(t, "all are there", func() bool { return f.Totals().Clients == sockets })
 			if c.name == "answer delayed" {
 				until(t, "all have failed", func() bool { return f.denied() == n+sockets })
 			}
@@ -117,7 +117,7 @@ func TestIdleTLSMemory(t *testing.T) {
 			now, _ := live()
 			each := (now - before) / clients
 			t.Logf("%d bytes a client", each)
-			if f.Stats().Clients != clients {
+			if f.Totals().Clients != clients {
 				t.Error("they are gone")
 			}
 			if each > c.most<<10 {

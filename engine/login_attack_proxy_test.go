@@ -125,14 +125,14 @@ func TestLoginAttackProxyAddress(t *testing.T) {
 	for range 3 {
 		fail("10.9.9.9").endsWith("a wrong proof", "28P01")
 	}
-	if n := f.Stats().LoginsDelayed; n != 0 {
+	if n := f.Totals().LoginsDelayed; n != 0 {
 		t.Errorf("%d of three answers were delayed", n)
 	}
 	fail("10.9.9.9").endsWith("the fourth", "28P01")
 	for range 3 {
 		fail("10.9.9.10").endsWith("another's", "28P01")
 	}
-	if n := f.Stats().LoginsDelayed; n != 1 {
+	if n := f.Totals().LoginsDelayed; n != 1 {
 		t.Errorf("%d answers were delayed, want the fourth alone", n)
 	}
 	if !strings.Contains(f.log.String(), "address=10.9.9.9:4321") {

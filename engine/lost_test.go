@@ -92,7 +92,7 @@ func TestIdleBackendKilled(t *testing.T) {
 	c := loginAs(t, address, who, "postgres")
 	usable(t, c)
 	pg.KillBackends(t, "usename = '"+who+"'")
-	until(t, "the loss seen", func() bool { return e.Stats().Servers == 0 })
+	until(t, "the loss seen", func() bool { return e.Totals().Servers == 0 })
 	usable(t, c)
 }
 
@@ -120,7 +120,7 @@ func TestServerEndsInsideMessage(t *testing.T) {
 			if err != nil || typesOf(all) != "TD" && name == "closes" || strings.ContainsAny(typesOf(all), "EZ") {
 				t.Errorf("got %s, %v", typesOf(all), err)
 			}
-			until(t, "the client gone", func() bool { return e.Stats().Clients == 0 })
+			until(t, "the client gone", func() bool { return e.Totals().Clients == 0 })
 		})
 	}
 }

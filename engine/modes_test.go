@@ -36,7 +36,7 @@ func TestTransactionMode(t *testing.T) {
 	exec(t, a, "set local work_mem = '9MB'")
 	exec(t, a, "commit")
 	types(t, b, 1)
-	if s := e.Stats(); pinsOfAll(e) != 0 || s.ServerLogins != 1 {
+	if s := e.Totals(); pinsOfAll(e) != 0 || s.ServerLogins != 1 {
 		t.Errorf("%d pins, %d logins", pinsOfAll(e), s.ServerLogins)
 	}
 }

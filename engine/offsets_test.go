@@ -47,7 +47,7 @@ func onStages(t *testing.T, test func(*stage)) {
 			s.mock = pgmock.Start(t, pgmock.Login(), s.replay.Serve())
 			s.e, s.address = startAt(t, s.mock.Addr(), "--capacity.pool-max-size=1", "--server.loops=1", "--capacity.checkout-timeout-ms=20000")
 			s.replay.Taken = func() error {
-				return spin("the server's bytes taken", func() bool { return s.e.Stats().BytesFromServers >= uint64(s.mock.Written()) })
+				return spin("the server's bytes taken", func() bool { return s.e.Totals().BytesFromServers >= uint64(s.mock.Written()) })
 			}
 			test(s)
 		})
@@ -72,7 +72,7 @@ func spin(what string, condition func() bool) error {
 
 // enter waits until nobody is there and opens a session.
 func (s *stage) enter(application string) (*pgwire.Conn, error) {
-	if err := spin("nobody there", func() bool { return s.e.Stats().Clients == 0 }); err != nil {
+	if err := spin("nobody there", func() bool { return s.e.Totals().Clients == 0 }); err != nil {
 		return nil, err
 	}
 	c, err := pgwire.Open("tcp", s.address)
@@ -139,10 +139,10 @@ func (s *stage) whole(clientCut, serverCut int) error {
 	}
 	defer c.Close()
 	s.replay.Begin(s.rec, serverCut)
-	before := s.e.Stats().BytesFromClients
+	before := s.e.Totals().BytesFromClients
 	var taken error
 	got, err := s.act(c, clientCut, func() bool {
-		taken = spin("the client's bytes taken", func() bool { return s.e.Stats().BytesFromClients >= before+uint64(clientCut) })
+		taken = spin("the client's bytes taken", func() bool { return s.e.Totals().BytesFromClients >= before+uint64(clientCut) })
 		return true
 	})
 	switch {
@@ -267,11 +267,11 @@ func (s *stage) leave(offset, how int) error {
 		return err
 	}
 	s.replay.Begin(s.rec, 0)
-	before := s.e.Stats().BytesFromClients
+	before := s.e.Totals().BytesFromClients
 	var taken error
 	_, err = s.act(c, offset, func() bool {
 		if how == resetOnceTaken {
-			taken = spin("the client's bytes taken", func() bool { return s.e.Stats().BytesFromClients >= before+uint64(offset) })
+			taken = spin("the client's bytes taken", func() bool { return s.e.Totals().BytesFromClients >= before+uint64(offset) })
 		}
 		return false
 	})

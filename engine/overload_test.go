@@ -129,7 +129,7 @@ func TestCancelWhileWaiting(t *testing.T) {
 	exec(t, hold, "commit")
 	types(t, other, 1)
 	usable(t, c)
-	if n := e.Stats().Cancels; n != 0 {
+	if n := e.Totals().Cancels; n != 0 {
 		t.Errorf("%d cancels went to PostgreSQL", n)
 	}
 }

@@ -79,7 +79,7 @@ func TestParametersInterleaved(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := e.Stats().ServerLogins; n != 1 {
+	if n := e.Totals().ServerLogins; n != 1 {
 		t.Errorf("%d logins to PostgreSQL", n)
 	}
 }
@@ -121,7 +121,7 @@ func TestRefusedParameters(t *testing.T) {
 		}
 	}
 	usable(t, login(t, address))
-	if n := e.Stats().ServerLogins; n != 1 {
+	if n := e.Totals().ServerLogins; n != 1 {
 		t.Errorf("%d logins to PostgreSQL", n)
 	}
 }

@@ -4,7 +4,7 @@ import "pgkinetic/engine"
 
 // pinsOfAll is how many pins there were, of all reasons.
 func pinsOfAll(e *engine.Engine) (n uint64) {
-	for _, k := range e.Stats().Pins {
+	for _, k := range e.Totals().Pins {
 		n += k
 	}
 	return n

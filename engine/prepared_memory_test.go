@@ -88,7 +88,7 @@ func TestPS28MemoryOfTheHeap(t *testing.T) {
 			if grown > limit {
 				t.Errorf("the heap has grown by %d bytes a round", grown/rounds)
 			}
-			for reason, n := range e.Stats().Pinned {
+			for reason, n := range e.Totals().Pinned {
 				if n != 0 {
 					t.Errorf("%d pins %s are left", n, reason)
 				}

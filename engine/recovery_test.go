@@ -53,9 +53,9 @@ func TestVanishingClient(t *testing.T) {
 					_, _ = conn.Exec(c.before) // one of them fails as it should
 				}
 				if len(c.messages) > 0 {
-					from := e.Stats().BytesFromClients
+					from := e.Totals().BytesFromClients
 					send(t, conn, c.messages...)
-					until(t, "the messages read", func() bool { return e.Stats().BytesFromClients > from })
+					until(t, "the messages read", func() bool { return e.Totals().BytesFromClients > from })
 				}
 				switch how {
 				case "reset":
@@ -96,13 +96,13 @@ func TestRecoveryTimeout(t *testing.T) {
 	mock := pgmock.Start(t, pgmock.Login(), pgmock.Expect('Q'), pgmock.Hang())
 	e, address := startAt(t, mock.Addr(), "--capacity.recovery-timeout-ms=150", "--capacity.pool-max-size=1")
 	c, next := login(t, address), login(t, address)
-	from := e.Stats().BytesFromClients
+	from := e.Totals().BytesFromClients
 	send(t, c, pgwire.Query("select"))
-	until(t, "the query at work", func() bool { return e.Stats().BytesFromClients > from })
+	until(t, "the query at work", func() bool { return e.Totals().BytesFromClients > from })
 	mock.Script(pgmock.Login(), pgmock.Serve("alive"))
 	c.Reset()
 	usable2(t, next, "alive")
-	if s := e.Stats(); s.Timeouts["recovery"] != 1 || s.Cancels != 1 || s.ServerLogins != 2 {
+	if s := e.Totals(); s.Timeouts["recovery"] != 1 || s.Cancels != 1 || s.ServerLogins != 2 {
 		t.Errorf("%d recovery time-outs, %d cancels, %d logins", s.Timeouts["recovery"], s.Cancels, s.ServerLogins)
 	}
 }
@@ -127,7 +127,7 @@ func TestRollbackFails(t *testing.T) {
 	mock.Script(pgmock.Login(), pgmock.Serve("alive"))
 	c.Close()
 	usable2(t, next, "alive")
-	if n := e.Stats().Closed["dirty"]; n != 0 { // it counts clients
+	if n := e.Totals().Closed["dirty"]; n != 0 { // it counts clients
 		t.Errorf("%d clients closed as dirty", n)
 	}
 }
@@ -147,9 +147,9 @@ func TestCancelHoldsBackend(t *testing.T) {
 		pgmock.Send(pgmock.Error("ERROR", "57014", "canceled"), pgmock.Ready('I')), pgmock.Serve("alive"))
 	e, address := startAt(t, mock.Addr(), "--capacity.pool-max-size=1")
 	a, b := login(t, address), login(t, address)
-	from := e.Stats().BytesFromClients
+	from := e.Totals().BytesFromClients
 	send(t, a, pgwire.Query("select"))
-	until(t, "the query at work", func() bool { return e.Stats().BytesFromClients > from })
+	until(t, "the query at work", func() bool { return e.Totals().BytesFromClients > from })
 	gone := make(chan error)
 	go func() { gone <- pgwire.Cancel("tcp", address, a.PID, a.Key) }()
 	if got := types(t, a, 1); got != "EZI" {
@@ -164,7 +164,7 @@ func TestCancelHoldsBackend(t *testing.T) {
 	if err := <-gone; err != nil {
 		t.Error(err)
 	}
-	if n := e.Stats().ServerLogins; n != 1 {
+	if n := e.Totals().ServerLogins; n != 1 {
 		t.Errorf("%d logins", n)
 	}
 }
@@ -207,7 +207,7 @@ func TestCancelStorm(t *testing.T) {
 		})
 	}
 	all.Wait()
-	until(t, "only the clients left", func() bool { return e.Stats().Clients == 12 })
+	until(t, "only the clients left", func() bool { return e.Totals().Clients == 12 })
 }
 
 // TestSweeps: idle and lifetime limits close idle backends, never one in use.
@@ -220,10 +220,10 @@ func TestSweeps(t *testing.T) {
 		exec(t, c, "begin")
 		usable(t, login(t, address))
 		usable(t, login(t, address))
-		until(t, "idle backends closed", func() bool { return e.Stats().Servers == 1 })
+		until(t, "idle backends closed", func() bool { return e.Totals().Servers == 1 })
 		usable(t, c)
 		exec(t, c, "commit")
-		until(t, "the last one closed", func() bool { return e.Stats().Servers == 0 })
+		until(t, "the last one closed", func() bool { return e.Totals().Servers == 0 })
 		usable(t, c)
 	}
 }
@@ -277,7 +277,7 @@ func TestCancelBeforeSettings(t *testing.T) {
 	if n := mock.Cancels(); n != 0 {
 		t.Errorf("%d cancels went to PostgreSQL", n)
 	}
-	if n := e.Stats().ServerLogins; n != 1 {
+	if n := e.Totals().ServerLogins; n != 1 {
 		t.Errorf("%d logins to PostgreSQL", n)
 	}
 }

@@ -98,9 +98,9 @@ func TestRefusalOnlyWhenNothingIsOwed(t *testing.T) {
 		send(t, c, pgwire.Query(g.query(0)))
 		g.running(t, 0)
 		queue(t, e, waiter, "select pg_sleep(0.2)")
-		from := e.Stats().BytesFromClients
+		from := e.Totals().BytesFromClients
 		send(t, c, pgwire.Query("select 2"), pgwire.Parse("", "select 3"), pgwire.Bind("", ""), pgwire.Execute("", 0), pgwire.Sync())
-		until(t, "the groups behind read", func() bool { return e.Stats().BytesFromClients > from })
+		until(t, "the groups behind read", func() bool { return e.Totals().BytesFromClients > from })
 		g.open(t, 0)
 		all, err := c.ReadUntil('Z', 3)
 		if got := typesOf(all); err != nil || got != "TDCZIEZIEZI" {

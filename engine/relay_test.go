@@ -99,9 +99,9 @@ func (r *relay) inPieces(e *engine.Engine, types string) {
 				k = len(m) / 2
 			}
 		}
-		before := e.Stats().BytesFromServers
+		before := e.Totals().BytesFromServers
 		_, _ = c.Write(m[:k]) // an end is seen by the next read
-		for end := time.Now().Add(patience); e.Stats().BytesFromServers < before+uint64(k) && time.Now().Before(end); {
+		for end := time.Now().Add(patience); e.Totals().BytesFromServers < before+uint64(k) && time.Now().Before(end); {
 			runtime.Gosched()
 		}
 		_, _ = c.Write(m[k:])

@@ -50,12 +50,12 @@ users: [{name: %s, max_clients: 3}]
 		usable(t, c)
 	}
 	both.Close()
-	until(t, "the client gone", func() bool { return e.Stats().Clients == 5 })
+	until(t, "the client gone", func() bool { return e.Totals().Clients == 5 })
 	again := open(capped, "small")
 	beyond("postgres", "postgres")
 	again.Close()
 	plain.Close()
-	until(t, "the clients gone", func() bool { return e.Stats().Clients == 4 })
+	until(t, "the clients gone", func() bool { return e.Totals().Clients == 4 })
 	usable(t, open(capped, "postgres"))
 	beyond(capped, "small")
 	usable(t, open("postgres", "small"))
@@ -93,7 +93,7 @@ func TestRefusedLoginsDisturbNobody(t *testing.T) {
 		default:
 		}
 	}
-	until(t, "only the two left", func() bool { return e.Stats().Clients == 2 })
+	until(t, "only the two left", func() bool { return e.Totals().Clients == 2 })
 	if served < 10 {
 		t.Errorf("only %d answers meanwhile", served)
 	}

@@ -26,9 +26,9 @@ func TestClassOfLargeMessage(t *testing.T) {
 			before := e.Tallies()
 			c := login(t, address, "application_name", "app")
 			ran(t, e, fmt.Sprintf("%s cut at %d", name, cut), "postgres/postgres/app/write", func() {
-				from := e.Stats().BytesFromClients
+				from := e.Totals().BytesFromClients
 				send(t, c, message[:cut])
-				until(t, "the first part read", func() bool { return e.Stats().BytesFromClients >= from+uint64(cut) })
+				until(t, "the first part read", func() bool { return e.Totals().BytesFromClients >= from+uint64(cut) })
 				if cut < 16<<10 { // protocol.SmallMessage
 					for label, n := range e.Tallies() {
 						if n.Admitted != before[label].Admitted {

@@ -54,7 +54,7 @@ func TestFloodOfNamesMemory(t *testing.T) {
 			})
 		}
 		all.Wait()
-		until(t, "all clients gone", func() bool { return e.Stats().Clients == 0 })
+		until(t, "all clients gone", func() bool { return e.Totals().Clients == 0 })
 	}
 	flood("first") // everything that is allocated once, is
 	before := heap()

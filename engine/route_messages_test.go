@@ -30,9 +30,9 @@ routes:
 			exchanges(t, interactive, 100) // each loop gets the backends that its clients need
 			b.start()
 			b.turn(t, 100)
-			before := e.Stats().Messages
+			before := e.Totals().Messages
 			b.turn(t, 100)
-			own := e.Stats().Messages - before
+			own := e.Totals().Messages - before
 			b.stop(t)
 			if own != 0 {
 				t.Fatalf("the bulk route's own requests cost %d messages", own)
@@ -68,9 +68,9 @@ routes:
 // messagesEach gives the messages between loops per request, of all clients at the same time.
 func messagesEach(t *testing.T, e *engine.Engine, clients []*pgwire.Conn) float64 {
 	const each = 100
-	before := e.Stats().Messages
+	before := e.Totals().Messages
 	exchanges(t, clients, each)
-	return float64(e.Stats().Messages-before) / float64(each*len(clients))
+	return float64(e.Totals().Messages-before) / float64(each*len(clients))
 }
 
 // straysMessages checks that the count of messages counts: a bulk client on another loop gets its backend by a message.
@@ -80,12 +80,12 @@ func straysMessages(t *testing.T, e *engine.Engine, address string) {
 	for engine.LoopOf(c.PID) == 0 {
 		c = login(t, address, "application_name", "bulk")
 	}
-	before := e.Stats().Messages
+	before := e.Totals().Messages
 	until(t, "a place in the queue", func() bool {
 		_, err := c.Exec("select 1")
 		return err == nil
 	})
-	if e.Stats().Messages == before {
+	if e.Totals().Messages == before {
 		t.Error("a backend that moves to another loop cost no message")
 	}
 }

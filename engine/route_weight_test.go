@@ -49,7 +49,7 @@ func TestWeights(t *testing.T) {
 				press(t, k, "select pg_sleep(0.001)", stop, &all)
 			}
 			saturated := func() bool { return e.Tally("heavy").Waiting > 0 && e.Tally("light").Waiting > 0 }
-			until(t, "both routes waiting", func() bool { return saturated() && e.Stats().Servers == pool })
+			until(t, "both routes waiting", func() bool { return saturated() && e.Totals().Servers == pool })
 			heavy, light := uint64(0), uint64(0)
 			// Weights say nothing of a time in which a route had no waiter, as when the machine has starved its clients:
 			// that time does not count.

@@ -56,7 +56,7 @@ func TestServerLogin(t *testing.T) {
 					t.Errorf("current_user is %s", got)
 				}
 				pg.KillBackends(t, "usename = '"+c.user+"'")
-				until(t, "the loss seen", func() bool { return e.Stats().Servers == 0 })
+				until(t, "the loss seen", func() bool { return e.Totals().Servers == 0 })
 			}
 		})
 	}

@@ -100,9 +100,9 @@ func TestExactProcessQueue(t *testing.T) {
 			for _, n := range e.Tallies() {
 				rejected += int(n.Rejected)
 			}
-			return int(e.Stats().Waiting)+rejected == len(clients)
+			return int(e.Totals().Waiting)+rejected == len(clients)
 		})
-		if n := e.Stats().Waiting; n != 7 {
+		if n := e.Totals().Waiting; n != 7 {
 			t.Errorf("loops %d: %d wait, the process may have 7", loops, n)
 		}
 		for _, c := range holders {

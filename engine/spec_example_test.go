@@ -69,7 +69,7 @@ func newExample(t testing.TB, loops int, cold bool) *example {
 	spread(t, loops, x.clients[8:12])
 	if cold {
 		x.pg.KillBackends(t, "usename = '"+x.user+"'") // of the first login, which asked what PostgreSQL it is
-		until(t, "a cold pool", func() bool { return x.e.Stats().Servers == 0 })
+		until(t, "a cold pool", func() bool { return x.e.Totals().Servers == 0 })
 	} else {
 		for _, c := range x.clients[:8] {
 			exec(t, c, "begin")
@@ -78,7 +78,7 @@ func newExample(t testing.TB, loops int, cold bool) *example {
 			exec(t, c, "commit")
 		}
 		rested(t, x.e)
-		if n := x.e.Stats().Servers; n != 8 {
+		if n := x.e.Totals().Servers; n != 8 {
 			t.Fatalf("%d backends of a warm pool, want 8", n)
 		}
 	}
@@ -114,7 +114,7 @@ func (x *example) eightInFlight() bool {
 	if !x.before(func() bool { return x.e.Tally(x.label).InFlight == 8 }) {
 		return false
 	}
-	if n := x.e.Stats().Waiting; n != 0 {
+	if n := x.e.Totals().Waiting; n != 0 {
 		x.t.Fatalf("%d of the first eight are queued", n)
 	}
 	return true
@@ -126,7 +126,7 @@ func (x *example) fourWait() bool {
 	}
 	for i, c := range x.clients[8:12] {
 		send(x.t, c, pgwire.Query(x.gate.query(8+i)))
-		if !x.before(func() bool { return x.e.Stats().Waiting == int64(i+1) }) {
+		if !x.before(func() bool { return x.e.Totals().Waiting == int64(i+1) }) {
 			return false
 		}
 	}
@@ -192,7 +192,7 @@ func (x *example) othersTimeOut() {
 	if n.TimedOut != 3 || n.Waiting != 0 || n.InFlight != 8 || n.Queued != 4 || n.PeakInFlight != 8 || n.PeakWaiting != 4 {
 		x.t.Errorf("after the time-out: %+v", n)
 	}
-	if k := x.e.Stats().Timeouts["checkout"]; k != 3 {
+	if k := x.e.Totals().Timeouts["checkout"]; k != 3 {
 		x.t.Errorf("%d checkout time-outs, want 3", k)
 	}
 }
@@ -208,7 +208,7 @@ func (x *example) allGoOn() {
 		usable(x.t, c)
 	}
 	rested(x.t, x.e)
-	if n := x.e.Stats().Servers; n != 8 {
+	if n := x.e.Totals().Servers; n != 8 {
 		x.t.Errorf("%d backends, want 8", n)
 	}
 }

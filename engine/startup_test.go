@@ -159,7 +159,7 @@ func TestRefusedStartups(t *testing.T) {
 		}
 		refused(t, pgwire.ErrorOf(all[0]), "FATAL", c.code)
 	}
-	until(t, "all gone", func() bool { return e.Stats().Clients == 0 })
+	until(t, "all gone", func() bool { return e.Totals().Clients == 0 })
 }
 
 // TestReplicationOff: a false replication parameter asks for an ordinary session.
@@ -193,7 +193,7 @@ func TestPartialStartups(t *testing.T) {
 	if got := types(t, c, 1); got != "TDCZI" {
 		t.Errorf("got %s", got)
 	}
-	until(t, "the others gone", func() bool { return e.Stats().Clients == 1 })
+	until(t, "the others gone", func() bool { return e.Totals().Clients == 1 })
 }
 
 // TestViolations: broken messages of a session, idle and inside a block; never an allocation of the declared length.
@@ -343,7 +343,7 @@ func TestStrangersAreDisplaced(t *testing.T) {
 	for range 10 {
 		usable(t, login(t, address))
 	}
-	if n := e.Stats().Closed["max_unauthenticated"]; n == 0 {
+	if n := e.Totals().Closed["max_unauthenticated"]; n == 0 {
 		t.Error("nobody was displaced")
 	}
 }

@@ -44,8 +44,8 @@ type counters struct {
 	serversOpen    atomic.Int64
 }
 
-// Stats is a snapshot of the process's counters, summed over the loops.
-type Stats struct {
+// Totals is a snapshot of the process's counters, summed over the loops.
+type Totals struct {
 	Clients, Servers                   int64
 	Waiting                            int64 // requests and logins in the process's queue
 	Queries, Transactions              uint64
@@ -106,9 +106,9 @@ var timeoutNames = [timeoutKinds]string{
 	"login", "connect", "recovery",
 }
 
-// Stats sums the counters of all loops. Any goroutine.
-func (e *Engine) Stats() Stats {
-	s := Stats{
+// Totals sums the counters of all loops. Any goroutine.
+func (e *Engine) Totals() Totals {
+	s := Totals{
 		AuthAttempts: map[string]map[string]uint64{}, TLSHandshakes: map[string]map[string]uint64{},
 		Timeouts: map[string]uint64{}, Closed: map[string]uint64{}, Pins: map[string]uint64{}, Pinned: map[string]int64{}, Prepared: map[string]uint64{},
 	}

@@ -71,7 +71,7 @@ func TestIdleTransactionTimeout(t *testing.T) {
 	}
 	ended(t, c, "25P03")
 	reused(t, address, pid)
-	if n := e.Stats().ServerLogins; n != 1 {
+	if n := e.Totals().ServerLogins; n != 1 {
 		t.Errorf("%d logins to PostgreSQL", n)
 	}
 }
@@ -166,7 +166,7 @@ func TestLoginTimeout(t *testing.T) {
 	if err != nil || len(all) > 1 || len(all) == 1 && pgwire.ErrorOf(all[0]).Code() != "08006" {
 		t.Errorf("the slow one got %s, %v", pgwire.Transcript(all), err)
 	}
-	until(t, "both gone", func() bool { return e.Stats().Clients == 0 })
+	until(t, "both gone", func() bool { return e.Totals().Clients == 0 })
 }
 
 // TestClientStall: a client that holds a backend and owes bytes is closed; the backend serves another.
@@ -226,9 +226,9 @@ func TestClientWrite(t *testing.T) {
 	c := login(t, address)
 	pid := one(t, c, "select pg_backend_pid()")
 	send(t, c, pgwire.Query("select repeat('x', 100000) from generate_series(1, 500)"))
-	until(t, "the client closed", func() bool { return e.Stats().Closed["client_write_timeout"] == 1 })
+	until(t, "the client closed", func() bool { return e.Totals().Closed["client_write_timeout"] == 1 })
 	reused(t, address, pid)
-	if n := e.Stats().ServerLogins; n != 1 {
+	if n := e.Totals().ServerLogins; n != 1 {
 		t.Errorf("%d logins to PostgreSQL", n)
 	}
 	if all, err := c.ReadAll(); err != nil || strings.Contains(typesOf(all), "Z") {

@@ -123,7 +123,7 @@ func TestSilentServer(t *testing.T) {
 			}
 			mock.Script(pgmock.Login(), pgmock.Serve("alive"))
 			until(t, "a login", func() bool { c, err := tryLogin(t, address); c.Close(); return err == nil })
-			if n := e.Stats().Timeouts["connect"]; n == 0 {
+			if n := e.Totals().Timeouts["connect"]; n == 0 {
 				t.Error("no connect time-out was counted")
 			}
 		})
@@ -196,8 +196,8 @@ func TestLivePoolFailsNobody(t *testing.T) {
 	exec(t, hold, "begin")
 	mock.Script(pgmock.Startup(), pgmock.Send(pgmock.Error("FATAL", "53300", "no room")))
 	send(t, c, pgwire.Query("select"))
-	failed := e.Stats().ConnectsFailed
-	until(t, "three failed connects", func() bool { return e.Stats().ConnectsFailed >= failed+3 })
+	failed := e.Totals().ConnectsFailed
+	until(t, "three failed connects", func() bool { return e.Totals().ConnectsFailed >= failed+3 })
 	exec(t, hold, "commit")
 	if got := types(t, c, 1); got != "TDCZI" {
 		t.Errorf("the waiter got %s", got)
@@ -241,7 +241,7 @@ func TestRefusedLoginOfSession(t *testing.T) {
 	usable(t, c)
 	pg.Exec(t, "alter role "+who+" nologin")
 	pg.KillBackends(t, "usename = '"+who+"'")
-	until(t, "the loss seen", func() bool { return e.Stats().Servers == 0 })
+	until(t, "the loss seen", func() bool { return e.Totals().Servers == 0 })
 	for range 2 {
 		_, err := c.Exec("select 1")
 		refused(t, err, "ERROR", "28000")

@@ -202,7 +202,7 @@ func (h *WaitHistogram) bounded(q float64) float64 {
 
 // RouteMetrics gives what metrics tell of admission. Any goroutine.
 func (e *Engine) RouteMetrics() RouteMetrics {
-	m := RouteMetrics{Timeouts: e.Stats().Timeouts}
+	m := RouteMetrics{Timeouts: e.Totals().Timeouts}
 	for _, k := range e.sums(reactor.Now()) {
 		r := RouteMetric{
 			Route: k.stats.label, Events: map[string]uint64{}, WaitMs: map[string]WaitHistogram{},

@@ -17,13 +17,13 @@ func TestViewsOfSessions(t *testing.T) {
 	if len(rows) != 1 || rows[0].Reasons != "temp_table,advisory_lock" || rows[0].ApplicationName != "keeper" || rows[0].ServerPID == 0 {
 		t.Errorf("%+v", rows)
 	}
-	s := e.Stats()
+	s := e.Totals()
 	if s.Pins["temp_table"] != 1 || s.Pinned["advisory_lock"] != 1 {
 		t.Errorf("%v, %v", s.Pins, s.Pinned)
 	}
 	exec(t, c, "discard all")
-	if rows := e.Pinning(); len(rows) != 0 || e.Stats().Pinned["temp_table"] != 0 {
-		t.Errorf("%+v, %v", rows, e.Stats().Pinned)
+	if rows := e.Pinning(); len(rows) != 0 || e.Totals().Pinned["temp_table"] != 0 {
+		t.Errorf("%+v, %v", rows, e.Totals().Pinned)
 	}
 	for range 2 {
 		send(t, other, pgwire.Parse("s", "select 1"), pgwire.Bind("", "s"), pgwire.Execute("", 0), pgwire.Sync())
@@ -37,7 +37,7 @@ func TestViewsOfSessions(t *testing.T) {
 	if len(prepared) != 2 || prepared[0].Client == 0 || prepared[0].Statements != 1 || prepared[1].Server == 0 || prepared[1].Statements != 1 {
 		t.Errorf("%+v", prepared)
 	}
-	if s := e.Stats().Prepared; s["parsed"] != 1 || s["hit"] == 0 || s["answered"] < 4 {
+	if s := e.Totals().Prepared; s["parsed"] != 1 || s["hit"] == 0 || s["answered"] < 4 {
 		t.Errorf("%v", s)
 	}
 }

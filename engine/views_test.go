@@ -147,7 +147,7 @@ func TestEveryCause(t *testing.T) {
 		c := pgwire.Dial(t, "tcp", address)
 		send(t, c, pgwire.Startup(0, "user", "postgres", "database", "b"))
 		until(t, "a wait of 20 ms", func() bool {
-			return e.Stats().Waiting == 1 && backpressure(t, e, "b/postgres//default").OldestWaitMs >= 20
+			return e.Totals().Waiting == 1 && backpressure(t, e, "b/postgres//default").OldestWaitMs >= 20
 		})
 		if r := limitRow(t, e, "max_backends", "host"); r.Value != 1 || r.Current != 1 {
 			t.Errorf("%+v", r)

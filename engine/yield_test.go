@@ -38,12 +38,12 @@ func TestPipelineYieldsToPause(t *testing.T) {
 			t.Parallel()
 			e, address := startYAML(t, databases(pgtest.Shared(t)), "--admission.route-key=database,user")
 			pipelining(login(t, address))
-			until(t, "it runs", func() bool { return e.Stats().Queries > 10 })
+			until(t, "it runs", func() bool { return e.Totals().Queries > 10 })
 			must(t, answer(t, pausing(e, t.Context(), scope)))
 			waiting(t, e, 1)
-			n := e.Stats().Queries
+			n := e.Totals().Queries
 			must(t, e.Resume(scope))
-			until(t, "it goes on", func() bool { return e.Stats().Queries > n+10 })
+			until(t, "it goes on", func() bool { return e.Totals().Queries > n+10 })
 		})
 	}
 }
@@ -73,7 +73,7 @@ func TestPipelineYieldsToDrain(t *testing.T) {
 	t.Parallel()
 	e, address := startYAML(t, databases(pgtest.Shared(t)))
 	ended := pipelining(login(t, address))
-	until(t, "it runs", func() bool { return e.Stats().Queries > 10 })
+	until(t, "it runs", func() bool { return e.Totals().Queries > 10 })
 	if err := e.Drain(patience, nil); err != nil {
 		t.Errorf("drain: %v", err)
 	}

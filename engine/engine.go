@@ -24,6 +24,7 @@
 //	listen*.go      LISTEN and NOTIFY
 //	timeouts.go     every clock
 //	drain.go        the graceful stop
+//	alive.go        whether the loops turn
 //	pools.go host.go  what clients share
 package engine
 
@@ -52,6 +53,7 @@ type Engine struct {
 	cfg        *configs.Config // as at the start: what cannot change while it runs
 	settings   atomic.Pointer[settings]
 	log        *slog.Logger
+	passed     []int // descriptors of listening sockets
 	adm        *admission.Controller
 	workers    []*worker
 	acceptor   *reactor.Acceptor
@@ -138,6 +140,14 @@ func WithOrigins(o *configs.Origins) Option {
 	return func(e *Engine) { e.settings.Store(newSettings(1, e.cfg, o, nil, nil)) }
 }
 
+// WithListeners gives New listening sockets that are open already, TCP or Unix.
+// They are served beside what the settings say, in the place of those that would
+// have the same address. They belong to the engine from then on; files of Unix
+// sockets among them are left alone.
+func WithListeners(descriptors []int) Option {
+	return func(e *Engine) { e.passed = descriptors }
+}
+
 // raise lifts a peak to n if it is lower.
 func raise(peak *atomic.Int64, n int64) {
 	for {
@@ -189,6 +199,7 @@ func (e *Engine) listen() error {
 		loops[i] = w.loop
 	}
 	a, err := reactor.Listen(reactor.AcceptorOptions{
+		Passed:    e.passed,
 		Addresses: s.Listen, UnixDir: s.UnixSocketDir, UnixPort: s.SocketPort(), UnixMode: fs.FileMode(s.SocketMode()),
 		Backlog: s.Backlog, KeepaliveMs: s.TCPKeepaliveMs, UserTimeoutMs: s.TCPUserTimeoutMs,
 		Loops:    loops,
@@ -209,6 +220,9 @@ func (e *Engine) listen() error {
 
 // Start runs loops and acceptor. It returns at once.
 func (e *Engine) Start() {
+	for _, w := range e.workers {
+		w.turned.Store(reactor.Now())
+	}
 	e.started.Store(true)
 	e.helpers = reactor.NewHelpers(0, helperQueue, func(err error) { e.log.Error("helper failed", "error", err) })
 	spare := runtime.GOMAXPROCS(0) > len(e.workers)

@@ -16,6 +16,7 @@ type tickHandler struct{ w *worker }
 // Fire is the worker's tick.
 func (t tickHandler) Fire(now int64) int64 {
 	w := t.w
+	w.turned.Store(now)
 	w.adm.Tick(w.id, now)
 	w.cancels.pump()
 	w.checkMemory()

@@ -4,7 +4,7 @@ package engine
 // its side of admission, its counters.
 //
 // Owner: the loop's goroutine. Other goroutines reach a worker only through its
-// mailboxes and through atomics (stats, largest).
+// mailboxes and through atomics (stats, turned, largest).
 //
 // Invariants:
 //   - a client or server is in exactly one worker's lists, or travels in a
@@ -36,6 +36,7 @@ type worker struct {
 	adm     *admission.Controller
 	mail    mail
 	stats   counters
+	turned  atomic.Int64 // when the housekeeping last ran
 	largest atomic.Int64 // most unread output of one client here, while memory is short
 	reading *server      // the server whose answers are being read; nil once it has left this loop
 

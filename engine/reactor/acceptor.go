@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -39,6 +40,7 @@ const (
 
 // AcceptorOptions say where to listen and whom to tell.
 type AcceptorOptions struct {
+	Passed        []int       // descriptors of listening sockets, see takeOver
 	Addresses     []string    // "host:port", "[IPv6]:port", "*:port"; port 0: any
 	UnixDir       string      // "" for none; a leading @: abstract
 	UnixPort      int         // in the socket's name; 0: the first TCP listener's
@@ -127,32 +129,52 @@ func orDefault[T comparable](v, fallback T) T {
 }
 
 func (a *Acceptor) open() error {
+	passed, err := takeOver(a.opts.Passed, a.opts.Backlog)
+	if err != nil {
+		return err
+	}
+	a.listeners = passed
 	for _, address := range a.opts.Addresses {
-		lns, err := listenTCP(address, a.opts.Backlog)
+		lns, err := listenTCP(address, a.opts.Backlog, passed)
 		if err != nil {
 			return err
 		}
 		a.listeners = append(a.listeners, lns...)
-		for _, ln := range lns { // accepted sockets inherit them
-			if err := SetTCPOptions(ln.fd, a.opts.KeepaliveMs, a.opts.UserTimeoutMs); err != nil {
-				return listenError(address, err)
-			}
+	}
+	for _, ln := range a.listeners {
+		if ln.Network != "tcp" {
+			continue
+		}
+		if err := SetTCPOptions(ln.fd, a.opts.KeepaliveMs, a.opts.UserTimeoutMs); err != nil { // accepted sockets inherit them
+			return listenError(ln.Address, err)
 		}
 	}
 	if a.opts.UnixDir != "" {
-		port, err := a.unixPort()
-		if err != nil {
+		if err := a.openUnix(); err != nil {
 			return err
 		}
-		ln, err := listenUnix(a.opts.UnixDir, port, a.opts.UnixMode, a.opts.Backlog)
-		if err != nil {
-			return err
-		}
-		a.listeners = append(a.listeners, ln)
 	}
 	if len(a.listeners) == 0 {
 		return errors.New("nothing to listen on: set server.listen or server.unix_socket_dir")
 	}
+	return nil
+}
+
+// openUnix opens the Unix socket, unless it has been passed.
+func (a *Acceptor) openUnix() error {
+	port, err := a.unixPort()
+	if err != nil {
+		return err
+	}
+	path := unixPath(a.opts.UnixDir, port)
+	if slices.ContainsFunc(a.listeners, func(ln *Listener) bool { return ln.Address == path }) {
+		return nil
+	}
+	ln, err := listenUnix(path, a.opts.UnixMode, a.opts.Backlog)
+	if err != nil {
+		return err
+	}
+	a.listeners = append(a.listeners, ln)
 	return nil
 }
 
@@ -161,10 +183,12 @@ func (a *Acceptor) unixPort() (int, error) {
 	if a.opts.UnixPort != 0 {
 		return a.opts.UnixPort, nil
 	}
-	if len(a.listeners) == 0 {
-		return 0, fmt.Errorf("listen in %q: no port for the socket's name without a TCP listener", a.opts.UnixDir)
+	for _, ln := range a.listeners {
+		if ap, err := netip.ParseAddrPort(ln.Address); err == nil {
+			return int(ap.Port()), nil
+		}
 	}
-	return int(netip.MustParseAddrPort(a.listeners[0].Address).Port()), nil
+	return 0, fmt.Errorf("listen in %q: no port for the socket's name without a TCP listener", a.opts.UnixDir)
 }
 
 // Start accepts until Close, once the first loop runs. It must be called at most

@@ -40,7 +40,7 @@ func newEchoBench(t testing.TB, l *Loop, network string) *echoBench {
 // tcpDescriptors returns both ends of a TCP connection, the second blocking.
 func tcpDescriptors(t testing.TB) (fds [2]int) {
 	t.Helper()
-	lns, err := listenTCP("127.0.0.1:0", 1)
+	lns, err := listenTCP("127.0.0.1:0", 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,19 +22,24 @@ type Listener struct {
 
 	socket   Socket
 	fd       int
+	passed   bool // opened by whoever started the process
+	dual     bool // IPv6, and gets IPv4 connections too
 	acceptor *Acceptor
 	file     *unixFile // the socket's file and lock; nil for TCP and abstract
 }
 
 // listenTCP opens the listeners of one configured address: a name or "*" can
-// stand for several.
-func listenTCP(address string, backlog int) ([]*Listener, error) {
+// stand for several. Those that one of passed serves are left out.
+func listenTCP(address string, backlog int, passed []*Listener) ([]*Listener, error) {
 	targets, wildcard, err := resolveListen(address)
 	if err != nil {
 		return nil, err
 	}
 	var out []*Listener
 	for _, ap := range targets {
+		if serves(passed, ap) {
+			continue
+		}
 		ln, err := listenAddrPort(ap, backlog)
 		if wildcard && ap.Addr().Is6() && errors.Is(err, unix.EAFNOSUPPORT) {
 			continue // a machine without IPv6

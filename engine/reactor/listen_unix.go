@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -24,15 +25,19 @@ type unixFile struct {
 	lock *os.File
 }
 
-// listenUnix listens on dir/.s.PGSQL.port, the name under which libpq looks for
-// it. A dir that begins with @ is in the abstract name space and has no file.
-func listenUnix(dir string, port int, mode fs.FileMode, backlog int) (*Listener, error) {
-	path := dir + "/.s.PGSQL." + strconv.Itoa(port)
+// unixPath is the name under which libpq looks for a server's socket.
+func unixPath(dir string, port int) string {
+	return filepath.Join(dir, ".s.PGSQL."+strconv.Itoa(port))
+}
+
+// listenUnix listens on a path. One that begins with @ is in the abstract name
+// space and has no file.
+func listenUnix(path string, mode fs.FileMode, backlog int) (*Listener, error) {
 	if len(path) > unixPathMax {
 		return nil, fmt.Errorf("listen on %q: the path has %d bytes, %d are possible; choose a shorter server.unix_socket_dir", path, len(path), unixPathMax)
 	}
 	var file *unixFile
-	if !strings.HasPrefix(dir, "@") {
+	if !strings.HasPrefix(path, "@") {
 		var err error
 		if file, err = claimUnixFile(path); err != nil {
 			return nil, unixError(path, err)

@@ -119,7 +119,7 @@ func accept(listener int) (fd int, peer netip.AddrPort, err error) {
 		peer = netip.AddrPortFrom(netip.AddrFrom4(in.Addr), networkOrder(in.Port))
 	case unix.AF_INET6:
 		in := (*unix.RawSockaddrInet6)(unsafe.Pointer(&sa))
-		peer = netip.AddrPortFrom(netip.AddrFrom16(in.Addr), networkOrder(in.Port))
+		peer = netip.AddrPortFrom(netip.AddrFrom16(in.Addr).Unmap(), networkOrder(in.Port)) // IPv4 on a socket for both
 	}
 	return int(r), peer, nil
 }

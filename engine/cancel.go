@@ -156,7 +156,7 @@ func (t *cancelTable) start(s *server, r *cancelRequest) {
 		}
 		return
 	}
-	h := s.pool.host
+	h := s.basis.host
 	k := &cancelConn{w: t.w, srv: s, host: h, waiters: r, at: t.w.now(), secure: s.sock.IsSecure()}
 	k.timer.Init(k)
 	s.cancel = k

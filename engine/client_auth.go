@@ -327,7 +327,7 @@ func (c *client) authenticated() {
 	c.up = up
 	c.limits = w.eng.registry.limitsOf(w.eng.settings.Load(), up, -1)
 	up.pool.learnSecret(run, w.eng.settings.Load().security)
-	if up.pool.entry.ApplicationNameAddHost {
+	if up.pool.entry().ApplicationNameAddHost {
 		run.params = c.withHost(run.params)
 	}
 	c.beginLogin(run.params)
@@ -336,8 +336,8 @@ func (c *client) authenticated() {
 // learnSecret keeps for the pool's own logins what the client's has shown, and what
 // PostgreSQL has told of the same user.
 func (p *pool) learnSecret(run *authRun, x *security) {
-	known := p.loginConfig.Credentials
-	if run.look != nil && run.user == p.key.user && !x.owns(p.entry, run.user) {
+	known := p.backing.Load().login.Credentials
+	if run.look != nil && run.user == p.key.user && !x.owns(p.entry(), run.user) {
 		known.Set(storedOf(run.found.Secret))
 	}
 	if keys := run.x.Keys(); keys != nil {

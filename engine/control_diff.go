@@ -76,7 +76,7 @@ func (r *registry) unapplied(next *configs.Config) []Notice {
 	defer r.mu.Unlock()
 	found := map[Notice]bool{}
 	for _, p := range r.pools {
-		name := p.entry.Name
+		name := p.key.entry
 		note := func(key, effect string, differs bool) {
 			if differs {
 				found[Notice{strings.TrimSuffix(fmt.Sprintf("databases[%s].%s", name, key), "."), effect}] = true
@@ -87,7 +87,7 @@ func (r *registry) unapplied(next *configs.Config) []Notice {
 			note("", entryGone, true)
 			continue
 		}
-		was, is := p.entry, &next.Databases[i]
+		was, is := p.entry(), &next.Databases[i]
 		note("hosts", forNewPools, !slices.Equal(was.Hosts, is.Hosts))
 		note("password_file", forNewPools, was.PasswordFile != is.PasswordFile)
 		note("startup_parameters", forNewPools, !maps.Equal(was.StartupParameters, is.StartupParameters))

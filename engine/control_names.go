@@ -25,7 +25,7 @@ func unknown(kind, name string, known []string) error {
 // one that clients of the entry for all names ask for.
 func (p *pool) inDatabase(name string) bool {
 	return p.key.entry == name ||
-		p.key.entry == configs.AnyDatabase && p.entry.DBName == "" && p.key.database == name
+		p.key.entry == configs.AnyDatabase && p.entry().DBName == "" && p.key.database == name
 }
 
 // checkDatabase answers why there is no database of that name to pause. r.mu is
@@ -45,7 +45,7 @@ func (r *registry) checkDatabase(s *settings, name string) error {
 		return unknown("database", name, slices.Collect(maps.Keys(known)))
 	}
 	if d := s.cfg.Database(name); d != nil && d.Name == configs.AnyDatabase && name != d.Name && d.DBName != "" {
-		return fmt.Errorf("database %q shares its pools with every database of the entry %q: pause that", name, d.Name)
+		return fmt.Errorf("database %q shares its pools with every database of the entry %q: name that", name, d.Name)
 	}
 	return nil
 }

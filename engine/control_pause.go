@@ -245,7 +245,7 @@ func (e *Engine) resumeDatabase(name string) (*pause, error) {
 // failed: during the pause nobody did.
 func forgetFailures(pools []*pool) {
 	for _, p := range pools {
-		p.host.state.Succeeded(reactor.Now())
+		p.host().state.Succeeded(reactor.Now())
 		p.logins.Succeeded()
 	}
 }

@@ -208,7 +208,7 @@ func (r *registry) applyLimits(s *settings) (changes []func(*worker)) {
 			p.adm.SetMaxSize(w.id, w.now(), s.poolMaxSize(limits))
 		})
 		if stored := s.security.stored(s.entry(p), p.key.user); stored != (backend.Stored{}) { // else what was looked up stays
-			p.loginConfig.Credentials.Set(stored)
+			p.backing.Load().login.Credentials.Set(stored)
 		}
 	}
 	r.eng.clientCap.max.Store(int64(c.Server.MaxClients))

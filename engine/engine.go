@@ -25,7 +25,7 @@
 //	timeouts.go     every clock
 //	drain.go        the graceful stop
 //	alive.go        whether the loops turn
-//	pools.go host.go  what clients share
+//	pools.go host.go backing.go  what clients share; what servers are made of
 package engine
 
 import (

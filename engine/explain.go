@@ -221,7 +221,7 @@ func (x *explaining) unavailable() bool {
 	p := x.pool
 	cause, failed := p.logins.Held(x.now)
 	if !failed {
-		cause, failed = p.host.state.FailFast(x.now, p.failLimit())
+		cause, failed = p.host().state.FailFast(x.now, p.failLimit())
 	}
 	if !failed || p.live() > 0 || p.adm.Counts().Paused {
 		return false
@@ -236,7 +236,9 @@ func (x *explaining) decideWithoutPool() {
 	r.mu.Lock()
 	pools, dropped := len(r.pools), x.unusedPool()
 	h := r.hosts[x.entry.Host()]
-	paused := x.eng.adm.Paused() || r.holdsPool(&pool{key: x.key, entry: x.entry})
+	would := &pool{key: x.key}
+	would.backing.Store(&backing{entry: x.entry})
+	paused := x.eng.adm.Paused() || r.holdsPool(would)
 	full := capFull(r.dbCaps[x.key.entry]) || capFull(r.usrCaps[x.key.user])
 	r.mu.Unlock()
 	if h != nil {

@@ -45,6 +45,15 @@ type resolved struct {
 // address is the one to try: the first, or the one behind those that failed.
 func (r *resolved) address() string { return r.addrs[int(r.next.Load())%len(r.addrs)] }
 
+// forgetAddress lets the next connect look the name up.
+func (h *host) forgetAddress() {
+	if r := h.address.Load(); r != nil {
+		old := &resolved{addrs: r.addrs, at: reactor.Now() - dnsTTL}
+		old.next.Store(r.next.Load())
+		h.address.CompareAndSwap(r, old)
+	}
+}
+
 // failed: addr did not answer, so the next one is tried.
 func (r *resolved) failed(addr string) {
 	if n := r.next.Load(); r.addrs[int(n)%len(r.addrs)] == addr {
@@ -103,10 +112,10 @@ func (l *nameLookup) arrived() {
 		return
 	}
 	if l.err != nil {
-		s.openFailed(reasonConnectFailed, connectError(s.pool.host, l.err))
+		s.openFailed(reasonConnectFailed, connectError(s.basis.host, l.err))
 		return
 	}
-	r := s.pool.host.learn(l.addrs, s.w.now())
+	r := s.basis.host.learn(l.addrs, s.w.now())
 	s.peer = r.address()
 	s.dial("tcp", s.peer)
 }

@@ -125,6 +125,10 @@ func (s *server) free() {
 		s.setState(serverSettling)
 		return
 	}
+	if s.outdated() {
+		s.discard(reasonServerOutdated, "")
+		return
+	}
 	s.setState(serverIdle)
 	s.idleAt = s.w.now()
 	s.w.adm.Release(s.w.id, s.idleAt, s.place)

@@ -81,6 +81,7 @@ type listener struct {
 	set      *listeners
 	key      listenerKey
 	inFlight chan struct{} // a place per event that a loop has yet to deal with
+	basis    *backing      // the goroutine's: what its connection is opened under
 	hurry    chan struct{} // somebody new waits: ends a pause between attempts to connect
 
 	// guarded by set.mu
@@ -249,6 +250,20 @@ func (l *listener) wake() {
 	if l.parked != nil {
 		l.parked.SetReadDeadline(past)
 		l.parked = nil
+	}
+}
+
+// outdated tells whether the connection is to be opened anew, as servers are.
+func (l *listener) outdated() bool { return l.basis != l.key.pool.backing.Load() }
+
+// renewed wakes the listeners of pools whose backing is another one now.
+func (ls *listeners) renewed(pools []*pool) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	for _, l := range ls.byKey {
+		if slices.Contains(pools, l.key.pool) {
+			l.wake()
+		}
 	}
 }
 

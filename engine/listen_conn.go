@@ -32,18 +32,20 @@ const listenerSettings = "select pg_catalog.set_config(name, '0', false) from pg
 // open connects and logs in until end. The caller closes the connection.
 func (l *listener) open(end int64) (*dial.Conn, error) {
 	p, e := l.key.pool, l.set.eng
+	l.basis = p.backing.Load()
+	h := l.basis.host
 	if cause, held := p.logins.Held(reactor.Now()); held {
 		return nil, cause
 	}
 	ctx, stop := context.WithTimeout(l.set.ctx, time.Duration(end-reactor.Now()))
 	defer stop()
 	select {
-	case p.host.listening <- struct{}{}:
-		defer func() { <-p.host.listening }()
+	case h.listening <- struct{}{}:
+		defer func() { <-h.listening }()
 	case <-ctx.Done():
-		return nil, connectError(p.host, errConnectTimeout)
+		return nil, connectError(h, errConnectTimeout)
 	}
-	cfg := e.dialing(e.settings.Load().security, p.host, l.key.loginConfig())
+	cfg := e.dialing(e.settings.Load().security, h, l.login())
 	c, err := dial.Open(ctx, &cfg)
 	if err != nil {
 		return nil, err
@@ -59,9 +61,9 @@ func (l *listener) open(end int64) (*dial.Conn, error) {
 	return c, nil
 }
 
-// loginConfig is the login of the pool's backends with what makes it a listener's.
-func (k listenerKey) loginConfig() backend.LoginConfig {
-	cfg := k.pool.loginConfig
+// login is that of the pool's backends with what makes it a listener's.
+func (l *listener) login() backend.LoginConfig {
+	k, cfg := l.key, l.basis.login
 	params := make([]protocol.Param, 0, len(cfg.Params)+2)
 	for _, p := range cfg.Params {
 		if p.Name != "application_name" && p.Name != "client_encoding" {

@@ -33,8 +33,12 @@ const (
 	probeEvery = int64(30 * time.Second)
 )
 
-// errEnded: the process stops.
-var errEnded = errors.New("shutting down")
+var (
+	// errEnded: the process stops.
+	errEnded = errors.New("shutting down")
+	// errRenewed: its pool's servers are made of something else now.
+	errRenewed = errors.New("opened anew as the backends of its pool are")
+)
 
 // run is the goroutine.
 func (l *listener) run() {
@@ -103,7 +107,7 @@ func (l *listener) connected(c *dial.Conn) {
 	l.pid = c.PID()
 	l.set.mu.Unlock()
 	if e := l.set.eng; e.cfg.Log.Connections {
-		e.log.Info("listener connected", "pid", c.PID(), "host", l.key.pool.host.name,
+		e.log.Info("listener connected", "pid", c.PID(), "host", l.basis.host.name,
 			"database", l.key.pool.key.database, "user", l.key.pool.key.user, "encoding", l.key.encoding)
 	}
 }
@@ -125,7 +129,7 @@ func (l *listener) log(what string, err error) {
 	if l.set.ctx.Err() != nil {
 		return
 	}
-	l.set.eng.log.Warn(what, "host", l.key.pool.host.name, "database", l.key.pool.key.database,
+	l.set.eng.log.Warn(what, "host", l.key.pool.host().name, "database", l.key.pool.key.database,
 		"user", l.key.pool.key.user, "error", err.Error())
 }
 
@@ -156,6 +160,9 @@ func (l *listener) serve(c *dial.Conn) error {
 		}
 		if l.set.ctx.Err() != nil {
 			return errEnded
+		}
+		if l.outdated() {
+			return errRenewed
 		}
 		now := reactor.Now()
 		if l.retire(now, l.set.idle) {
@@ -209,7 +216,7 @@ func (l *listener) await(c *dial.Conn, until int64) (heard bool, err error) {
 func (l *listener) park(c *dial.Conn, until int64) bool {
 	l.set.mu.Lock()
 	defer l.set.mu.Unlock()
-	if len(l.changes) > 0 || l.set.ended {
+	if len(l.changes) > 0 || l.set.ended || l.outdated() {
 		return false
 	}
 	if len(l.channels) == 0 {

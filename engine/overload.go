@@ -103,13 +103,13 @@ const retryMinMs = 10
 // login.
 func (c *client) checkoutError(waited int64, connecting bool) (closeReason, *protocol.ErrorFields) {
 	p := c.up.pool
-	if cause := p.host.state.Cause(); cause != nil && p.live() == 0 {
+	if cause := p.host().state.Cause(); cause != nil && p.live() == 0 {
 		return reasonConnectFailed, answerOf(cause)
 	}
 	if connecting && p.live() == 0 {
 		return reasonConnectTimeout, &protocol.ErrorFields{
 			Severity: "ERROR", Code: protocol.CodeConnectionFailure,
-			Message: fmt.Sprintf("no connection to PostgreSQL at %s after %d ms", p.host.name, waited/ms),
+			Message: fmt.Sprintf("no connection to PostgreSQL at %s after %d ms", p.host().name, waited/ms),
 		}
 	}
 	return reasonOverload, c.overloaded(fmt.Sprintf("checkout timed out after %d ms; %s", waited/ms, p.appendFigures(nil)))

@@ -55,12 +55,12 @@ type poolKey struct {
 
 type pool struct {
 	key         poolKey
-	entry       *configs.Database
 	mode        poolMode
-	host        *host
 	adm         *admission.Pool
 	limits      atomic.Pointer[configs.Capacity] // for a client of the pool's own user, on no particular route
-	loginConfig backend.LoginConfig
+	renewing    sync.Mutex
+	backing     atomic.Pointer[backing]
+	servers     atomic.Int32 // all that are made and not closed yet
 	logins      backend.LoginState
 	verdicts    session.Verdicts
 	snapshot    atomic.Pointer[backend.Snapshot] // what a backend reported last: nil until the first login
@@ -291,7 +291,7 @@ func (r *registry) newPool(s *settings, key poolKey, entry *configs.Database) *p
 	h := r.host(cfg, entry.Host())
 	limits := cfg.Effective(entry, cfg.User(key.user), nil)
 	p := &pool{
-		key: key, entry: entry, mode: key.mode, host: h,
+		key: key, mode: key.mode,
 		adm: adm.NewPool(admission.PoolOptions{
 			Host: h.adm, MaxSize: s.poolMaxSize(&limits),
 			Database: cached(r.dbCaps, entry.Name, func() *admission.Cap {
@@ -299,8 +299,8 @@ func (r *registry) newPool(s *settings, key poolKey, entry *configs.Database) *p
 			}),
 			User: cached(r.usrCaps, key.user, func() *admission.Cap { return newCap("user "+key.user, s.userBackends(key.user)) }),
 		}),
-		loginConfig: r.loginConfig(entry, key),
 	}
+	p.backing.Store(&backing{entry: entry, host: h, login: r.loginConfig(entry, key)})
 	p.limits.Store(&limits)
 	p.setReset(limits.ResetQuery)
 	p.adm.Owner = p
@@ -379,8 +379,8 @@ func (p *pool) reported(name, value []byte) {
 func (p *pool) unavailable(now int64) *protocol.ErrorFields {
 	cause, failed := p.logins.Held(now)
 	if !failed {
-		cause, failed = p.host.state.FailFast(now, p.failLimit())
-		failed = failed && !p.host.state.ProbeDue(now)
+		cause, failed = p.host().state.FailFast(now, p.failLimit())
+		failed = failed && !p.host().state.ProbeDue(now)
 	}
 	if !failed || p.live() > 0 { // what lives still serves
 		return nil
@@ -404,7 +404,7 @@ func (p *pool) failLimit() int64 {
 // have all of the host's places waits as any other does.
 func (p *pool) checkoutLimitMs(l *configs.Capacity) int64 {
 	n := int64(l.CheckoutTimeoutMs)
-	if p.live() == 0 && (p.adm.Counts().Connecting > 0 || p.host.state.Cause() != nil) {
+	if p.live() == 0 && (p.adm.Counts().Connecting > 0 || p.host().state.Cause() != nil) {
 		n = min(n, int64(l.ConnectTimeoutMs))
 	}
 	return n

@@ -33,6 +33,7 @@ const (
 	reasonServerIdle                     // pool_idle_timeout_ms
 	reasonServerLifetime                 // pool_max_lifetime_ms
 	reasonServerReclaimed                // its place was needed by another pool
+	reasonServerOutdated                 // RECONNECT, a reload of its database's entry
 	reasonServerUnclean                  // it could not be brought back to a clean state
 	reasonServerProtocol                 // PostgreSQL broke the protocol, or the count of answers was lost
 	reasonServerGone                     // PostgreSQL closed the connection
@@ -72,6 +73,7 @@ var reasonNames = [reasonCount]string{
 	reasonServerIdle:         "idle_timeout",
 	reasonServerLifetime:     "max_lifetime",
 	reasonServerReclaimed:    "host_limit",
+	reasonServerOutdated:     "reload",
 	reasonServerUnclean:      "dirty",
 	reasonServerProtocol:     "server_protocol_violation",
 	reasonServerGone:         "server_gone",
@@ -79,6 +81,40 @@ var reasonNames = [reasonCount]string{
 	reasonConnectFailed:      "connect_failed",
 	reasonConnectTimeout:     "connect_timeout",
 	reasonRecoveryTimeout:    "recovery_timeout",
+}
+
+// eviction is why a server was taken out of its pool.
+type eviction uint8
+
+const (
+	evictedIdle eviction = iota
+	evictedLifetime
+	evictedHostLimit
+	evictedReload
+	evictedUnhealthy
+	evictedDirty
+	evictionKinds
+)
+
+var evictionNames = [evictionKinds]string{"idle_timeout", "max_lifetime", "host_limit", "reload", "unhealthy", "dirty"}
+
+// evictionOf gives the eviction as which a closed server counts, if as any.
+func evictionOf(r closeReason) (k eviction, ok bool) {
+	switch r {
+	case reasonServerIdle:
+		return evictedIdle, true
+	case reasonServerLifetime:
+		return evictedLifetime, true
+	case reasonServerReclaimed:
+		return evictedHostLimit, true
+	case reasonServerOutdated:
+		return evictedReload, true
+	case reasonServerGone, reasonServerProtocol:
+		return evictedUnhealthy, true
+	case reasonServerUnclean, reasonRecoveryTimeout:
+		return evictedDirty, true
+	}
+	return 0, false
 }
 
 // String gives the name that the log shows as cause.

@@ -155,7 +155,7 @@ func (s *server) Fire(now int64) int64 {
 		s.retry(now)
 	case serverConnecting, serverLoggingIn:
 		w.stats.timeouts[timeoutConnect].inc()
-		s.openFailed(reasonConnectTimeout, connectTimeoutError(s.pool))
+		s.openFailed(reasonConnectTimeout, connectTimeoutError(s))
 	case serverRecovering:
 		s.recoveryDue(now)
 	case serverClosing:

@@ -95,7 +95,7 @@ func (c *client) application() (name string) {
 	case c.judge != nil:
 		name, _ = c.judge.Asked("application_name")
 	}
-	if c.up.pool.entry.ApplicationNameAddHost { // for PostgreSQL only: rules and routes know the client's own name
+	if c.up.pool.entry().ApplicationNameAddHost { // for PostgreSQL only: rules and routes know the client's own name
 		name = strings.TrimSuffix(name, c.hostSuffix())
 	}
 	return name

@@ -78,6 +78,7 @@ type server struct {
 	tracker protocol.Tracker
 	w       *worker
 	pool    *pool
+	basis   *backing // what it is opened under; nil until that begins
 	client  *client
 	login   *loginRun
 	params  *backend.Params // as reported, kept up to date

@@ -38,7 +38,7 @@ func (s *server) lost(r closeReason) {
 	}
 	switch s.state {
 	case serverConnecting, serverLoggingIn:
-		s.openFailed(s.reason, connectError(s.pool.host, errClosedInLogin))
+		s.openFailed(s.reason, connectError(s.basis.host, errClosedInLogin))
 	case serverIdle:
 		s.lostIdle()
 	case serverLinked:
@@ -62,6 +62,7 @@ func (s *server) lostIdle() {
 		return
 	}
 	s.setState(serverClosed)
+	s.dropBasis()
 	s.sock.Close()
 	w.dropServer(s)
 	s.logEnd()
@@ -70,7 +71,10 @@ func (s *server) lostIdle() {
 
 func (s *server) logEnd() {
 	s.w.stats.backendsClosed.inc()
-	s.w.logServer("server disconnected", "server", s.number, "pid", s.pid, "host", s.pool.host.name,
+	if k, ok := evictionOf(s.reason); ok {
+		s.w.stats.evictions[k].inc()
+	}
+	s.w.logServer("server disconnected", "server", s.number, "pid", s.pid, "host", s.basis.host.name,
 		"database", s.pool.key.database, "user", s.pool.key.user, "cause", s.reason.String())
 }
 
@@ -160,6 +164,7 @@ func (s *server) discard(r closeReason, why string) {
 func (s *server) ended() {
 	w := s.w
 	s.setState(serverClosed)
+	s.dropBasis()
 	w.loop.Wheel().Cancel(&s.timer)
 	s.sock.Close()
 	w.dropServer(s)

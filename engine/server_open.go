@@ -32,32 +32,38 @@ type loginRun struct {
 
 // open begins an attempt to connect s, whose place is reserved.
 func (s *server) open() {
+	if s.state != serverConnecting { // it has been begun anew with another server
+		return
+	}
+	if s.basis == nil {
+		s.takeBasis()
+	}
 	now := s.w.now()
 	if cause, held := s.pool.logins.Held(now); held {
 		s.openFailed(reasonServerRefused, cause)
 		return
 	}
 	if s.login == nil {
-		x, h := s.w.eng.settings.Load().security.tls, s.pool.host.target
+		x, h := s.w.eng.settings.Load().security.tls, s.basis.host.target
 		s.login = &loginRun{encryption: backend.NewEncryption(x.ServerMode(), h.Network), tls: x.Server(h)}
 		s.until = now + int64(s.pool.limits.Load().ConnectTimeoutMs)*ms
 		s.w.loop.Wheel().Schedule(&s.timer, s.until)
 	}
-	s.pool.host.resolve(s)
+	s.basis.host.resolve(s)
 }
 
 // dial connects to address, which the host's resolver gave.
 func (s *server) dial(network, address string) {
 	fd, inProgress, err := backendSockets.Dial(network, address)
 	if err != nil {
-		s.openFailed(reasonConnectFailed, connectError(s.pool.host, err))
+		s.openFailed(reasonConnectFailed, connectError(s.basis.host, err))
 		return
 	}
 	// Write interest only while output is pending, over TCP as well: a server that
 	// moves between loops would report itself writable at every arrival.
 	if err := s.w.loop.Add(&s.sock, fd, true, s); err != nil {
 		reactor.CloseFD(fd)
-		s.openFailed(reasonConnectFailed, connectError(s.pool.host, err))
+		s.openFailed(reasonConnectFailed, connectError(s.basis.host, err))
 		return
 	}
 	if inProgress {
@@ -70,7 +76,7 @@ func (s *server) dial(network, address string) {
 // connected: the dial has ended one way or the other.
 func (s *server) connected() {
 	if err := s.sock.Error(); err != nil {
-		s.openFailed(reasonConnectFailed, connectError(s.pool.host, err))
+		s.openFailed(reasonConnectFailed, connectError(s.basis.host, err))
 		return
 	}
 	s.sock.WantWrite(false)
@@ -87,7 +93,7 @@ func (s *server) connected() {
 // greet begins the login, which is bound to the TLS connection by endPoint.
 func (s *server) greet(endPoint []byte) {
 	run := s.login
-	run.machine = backend.NewLogin(s.pool.loginConfig)
+	run.machine = backend.NewLogin(s.basis.login)
 	run.machine.BindTo(endPoint)
 	s.send(run.machine.Start(nil))
 }
@@ -189,13 +195,13 @@ func (s *server) loginStep(out []byte, step backend.Step, err error) {
 		run.msg.Kind, run.msg.Ref = msgComputed, s
 		w := s.w
 		if !w.eng.helpers.Submit(w.loop, &run.msg, run.machine.Compute) {
-			s.openFailed(reasonConnectFailed, connectError(s.pool.host, errHelpersBusy))
+			s.openFailed(reasonConnectFailed, connectError(s.basis.host, errHelpersBusy))
 		}
 	case backend.Done:
 		s.params = run.machine.Params()
 		s.pid, s.key = run.machine.PID(), run.machine.Key()
 		s.tracker.Reset()
-		if q := s.pool.entry.ConnectQuery; q != "" {
+		if q := s.basis.entry.ConnectQuery; q != "" {
 			run.hello = true
 			s.send(protocol.AppendQuery(nil, q))
 			return
@@ -256,17 +262,21 @@ func (s *server) helloMessage(typ byte, body []byte) {
 
 // opened: the login is complete.
 func (s *server) opened() {
+	if s.outdated() {
+		s.restart()
+		return
+	}
 	w, now := s.w, s.w.now()
 	w.loop.Wheel().Cancel(&s.timer)
 	s.login = nil
 	s.idleAt = now
 	s.held = statements.NewHeld(s.pool.limits.Load().MaxPreparedStatements, heldBytes)
 	s.endAt = lifetimeEnd(now, s.pool.limits.Load().PoolMaxLifetimeMs)
-	s.pool.host.state.Succeeded(now)
+	s.basis.host.state.Succeeded(now)
 	s.pool.logins.Succeeded()
 	s.pool.learn(s.params)
 	w.stats.logins.inc()
-	w.logServer("server connected", "server", s.number, "pid", s.pid, "host", s.pool.host.name,
+	w.logServer("server connected", "server", s.number, "pid", s.pid, "host", s.basis.host.name,
 		"database", s.pool.key.database, "user", s.pool.key.user)
 	s.setState(serverIdle)
 	w.adm.Opened(w.id, now, s.place)
@@ -287,12 +297,7 @@ func lifetimeEnd(now int64, limitMs int) int64 {
 func (s *server) openFailed(r closeReason, cause error) {
 	w, now := s.w, s.w.now()
 	run := s.login
-	s.sock.Close()
-	s.in.Release(w.loop)
-	s.out.Release(w.loop)
-	s.login = nil
-	s.rest = 0
-	s.tracker.Reset()
+	s.endAttempt()
 	if run != nil && s.state == serverLoggingIn && run.encryption.Again(cause) {
 		s.openOtherWay(run)
 		return
@@ -302,16 +307,16 @@ func (s *server) openFailed(r closeReason, cause error) {
 	host := backend.ClassOf(cause) == backend.HostFault
 	_, held := s.pool.logins.Held(now) // then the cause may be an old one, and tells nothing of the host
 	if !held {
-		s.pool.host.logFailure(w, s, r, cause)
+		s.basis.host.logFailure(w, s, r, cause)
 	}
 	switch {
 	case host:
-		s.pool.host.state.Failed(now, cause)
-		if at := s.pool.host.address.Load(); at != nil && s.state == serverConnecting {
+		s.basis.host.state.Failed(now, cause)
+		if at := s.basis.host.address.Load(); at != nil && s.state == serverConnecting {
 			at.failed(s.peer)
 		}
 	case !held:
-		s.pool.host.state.Succeeded(now)
+		s.basis.host.state.Succeeded(now)
 		s.pool.logins.Refused(now, cause)
 		w.eng.registry.forgetLookup(s.pool)
 	}
@@ -323,7 +328,7 @@ func (s *server) openFailed(r closeReason, cause error) {
 	}
 	switch {
 	case host:
-		w.loop.Wheel().Schedule(&s.timer, s.pool.host.state.RetryAt(now, rand.Uint64()))
+		w.loop.Wheel().Schedule(&s.timer, s.basis.host.state.RetryAt(now, rand.Uint64()))
 	case s.pool.live() > 0: // the holder waits for one of them; should they end, it is told at the next attempt
 		w.loop.Wheel().Schedule(&s.timer, now+refusedRetry)
 	default:
@@ -335,6 +340,16 @@ func (s *server) openFailed(r closeReason, cause error) {
 		w.adm.GiveUp(w.id, now, s.place)
 		s.forgotten()
 	}
+}
+
+// endAttempt gives up what an attempt to connect has.
+func (s *server) endAttempt() {
+	s.sock.Close()
+	s.in.Release(s.w.loop)
+	s.out.Release(s.w.loop)
+	s.login = nil
+	s.rest = 0
+	s.tracker.Reset()
 }
 
 // openOtherWay begins the second attempt, with TLS if the first one was without.
@@ -363,6 +378,7 @@ func (s *server) retry(now int64) {
 func (s *server) forgotten() {
 	s.place = nil
 	s.setState(serverClosed)
+	s.dropBasis()
 	s.w.dropServer(s)
 }
 
@@ -377,4 +393,4 @@ var (
 	errHelpersBusy    = errors.New("too many logins are computing their proof")
 )
 
-func connectTimeoutError(p *pool) error { return connectError(p.host, errConnectTimeout) }
+func connectTimeoutError(s *server) error { return connectError(s.basis.host, errConnectTimeout) }

@@ -171,9 +171,9 @@ func policyName(p admission.Policy) string {
 
 // entry gives the present form of the database entry that p was made of.
 func (s *settings) entry(p *pool) *configs.Database {
-	i := slices.IndexFunc(s.cfg.Databases, func(d configs.Database) bool { return d.Name == p.entry.Name })
+	i := slices.IndexFunc(s.cfg.Databases, func(d configs.Database) bool { return d.Name == p.key.entry })
 	if i < 0 {
-		return p.entry
+		return p.entry()
 	}
 	return &s.cfg.Databases[i]
 }

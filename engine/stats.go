@@ -33,6 +33,7 @@ type counters struct {
 	serverErrors   counter
 	backendsLost   counter
 	backendsClosed counter
+	evictions      [evictionKinds]counter
 	moves          counter // servers that left for another loop
 	messages       counter // of admission, to other loops
 	bufferFull     counter // reads put off because of max_buffer_memory
@@ -62,6 +63,7 @@ type Totals struct {
 	BufferBytes                        int64
 	BufferLimit                        uint64
 	AcceptPaused                       uint64
+	Evictions                          map[string]uint64 // servers taken out of their pools, by reason
 	Timeouts                           map[string]uint64
 	Closed                             map[string]uint64
 	AuthAttempts                       map[string]map[string]uint64 // of clients, by method and outcome
@@ -110,7 +112,7 @@ var timeoutNames = [timeoutKinds]string{
 func (e *Engine) Totals() Totals {
 	s := Totals{
 		AuthAttempts: map[string]map[string]uint64{}, TLSHandshakes: map[string]map[string]uint64{},
-		Timeouts: map[string]uint64{}, Closed: map[string]uint64{}, Pins: map[string]uint64{}, Pinned: map[string]int64{}, Prepared: map[string]uint64{},
+		Evictions: map[string]uint64{}, Timeouts: map[string]uint64{}, Closed: map[string]uint64{}, Pins: map[string]uint64{}, Pinned: map[string]int64{}, Prepared: map[string]uint64{},
 	}
 	for _, w := range e.workers {
 		c := &w.stats
@@ -140,6 +142,9 @@ func (e *Engine) Totals() Totals {
 		s.BufferLimit += c.bufferFull.v.Load()
 		s.Moves += c.moves.v.Load()
 		s.Messages += c.messages.v.Load()
+		for k := range c.evictions {
+			s.Evictions[evictionNames[k]] += c.evictions[k].v.Load()
+		}
 		for k := range c.timeouts {
 			s.Timeouts[timeoutNames[k]] += c.timeouts[k].v.Load()
 		}

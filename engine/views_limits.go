@@ -139,7 +139,7 @@ func (r *registry) limitRows(s *settings) (rows []LimitRow) {
 	}
 	for _, p := range *r.all.Load() {
 		n := p.adm.Counts()
-		path := s.pathOf("pool_max_size", p.entry.Name, p.key.user, -1)
+		path := s.pathOf("pool_max_size", p.key.entry, p.key.user, -1)
 		if s.poolLimits(p).PoolMaxSize > s.cfg.Capacity.MaxBackends {
 			path = "capacity.max_backends"
 		}
@@ -215,7 +215,7 @@ func (f *fullest) row(s *settings) LimitRow {
 		return LimitRow{Name: f.name, Value: int64(value), Peak: int64(f.peak), Origin: s.origin("capacity." + f.name)}
 	}
 	p := f.route.pool
-	path := s.pathOf(f.name, p.entry.Name, p.key.user, s.currentRule(&f.route.id))
+	path := s.pathOf(f.name, p.key.entry, p.key.user, s.currentRule(&f.route.id))
 	return LimitRow{
 		Name: f.name, Of: "route " + f.route.label, Value: int64(f.limit), Current: int64(f.current), Peak: int64(f.peak),
 		Origin: s.origin(path),

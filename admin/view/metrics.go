@@ -106,10 +106,13 @@ type LoopMetrics struct {
 	Servers   int
 }
 
+// NotReady are the reasons for which clients are not served.
+var NotReady = [...]string{"starting", "draining", "paused", "suspended", "no_backend"}
+
 // Health says whether clients are served.
 type Health struct {
 	Ready    bool     `json:"ready"`
-	Reason   string   `json:"reason,omitempty"` // starting, draining, paused, suspended, no_backend; empty: ready
+	Reason   string   `json:"reason,omitempty"` // one of NotReady; empty: ready
 	Detail   string   `json:"detail,omitempty"`
 	Failing  []string `json:"failing_hosts,omitempty"`
 	Version  string   `json:"version"`

@@ -32,9 +32,10 @@ type Host struct {
 	budget
 	name           string
 	connecting     int
+	warming        int // of these, the ones that nobody waits for
 	peakConnecting int
 	maxConnects    int
-	queue, warm    placeList
+	queue          placeList
 }
 
 // Cap is a bound on the places of all pools of one database entry or of one user.

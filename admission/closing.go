@@ -80,15 +80,66 @@ func (p *Pool) EachIdle(loop int, f func(*Place) bool) {
 // TakeIdle claims p, idle on loop, for closing; false if every idle place of the pool is promised to somebody. After
 // true the engine closes it and then calls Closed.
 func (c *Controller) TakeIdle(loop int, now int64, p *Place) bool {
+	return c.TakeSpare(loop, now, p, 0)
+}
+
+// TakeSpare is TakeIdle as long as more than keep idle places of the pool are promised to nobody.
+func (c *Controller) TakeSpare(loop int, now int64, p *Place, keep int) bool {
 	must(p.state == placeIdle && int(p.loop) == loop, "took a place that is not idle here")
 	c.enter(loop, now)
-	return p.pool.takeForClosing(p)
+	if mutSpareBlind && p.pool.Counts().Idle() > keep {
+		keep = 0
+	}
+	if !p.pool.claimIdle(p, keep) {
+		return false
+	}
+	p.pool.closes(p)
+	return true
+}
+
+// SetAside claims p, idle on loop, for a look at it: nobody is given it until PutBack. false if every idle place of the
+// pool is promised to somebody. What turns out bad is closed, as after TakeIdle.
+func (c *Controller) SetAside(loop int, now int64, p *Place) bool {
+	must(p.state == placeIdle && int(p.loop) == loop, "set a place aside that is not idle here")
+	c.enter(loop, now)
+	if !p.pool.claimIdle(p, 0) {
+		return false
+	}
+	p.state = placeUsed
+	return true
+}
+
+// PutBack ends a SetAside: p is live, clean and attached to loop. It goes to whoever is due one, or rests on as if it
+// had not been taken.
+func (c *Controller) PutBack(loop int, now int64, p *Place) {
+	must(p.state == placeUsed && p.route == nil && int(p.loop) == loop, "put back a place that was not set aside here")
+	l := c.enter(loop, now)
+	pool := p.pool
+	pool.mu.Lock()
+	p.aged = true
+	if mutAsideRests {
+		pool.rest(l, p)
+	} else {
+		pool.schedule(l, p)
+	}
+	p.aged = false
+	pool.mu.Unlock()
+	l.settle(false)
 }
 
 func (p *Pool) takeForClosing(pl *Place) bool {
+	if !p.claimIdle(pl, 0) {
+		return false
+	}
+	p.closes(pl)
+	return true
+}
+
+// claimIdle takes pl off its loop's idle list, unless all but keep of the pool's idle places are promised to somebody.
+func (p *Pool) claimIdle(pl *Place, keep int) bool {
 	for {
 		w := poolWord(p.word.load())
-		if !w.hasIdle() && !mutReclaimBlind {
+		if w.size()-w.used() <= keep && !mutReclaimBlind {
 			return false
 		}
 		if p.word.cas(uint64(w), uint64(w+oneUsed)) {
@@ -96,15 +147,17 @@ func (p *Pool) takeForClosing(pl *Place) bool {
 		}
 	}
 	p.idle[pl.loop].remove(pl)
+	return true
+}
+
+func (p *Pool) closes(pl *Place) {
 	pl.state = placeClosing
 	p.closing.Add(1)
-	return true
 }
 
 // close ends pl, which is in hand and carries no permit.
 func (p *Pool) close(l *loop, pl *Place) {
-	pl.state = placeClosing
-	p.closing.Add(1)
+	p.closes(pl)
 	l.closeSoon(pl)
 }
 

@@ -3,25 +3,44 @@ package admission
 // State: connects: the places of a pool that are reserved for one, and the connect slots of a host.
 // Owner: place.holder, givenUp: the pool's critical section. place.state among queued and connecting, the host's slots
 // and queues: the host's budget mutex. The engine drives each attempt on the place's loop.
-// Invariants: host.connecting = places in state connecting ≤ maxConnects (unless lowered); a queued place is in
-// host.queue or host.warm; openings = places with a holder, and holder.place is that place, on the holder's loop.
+// Invariants: host.connecting = places in state connecting ≤ maxConnects (unless lowered), host.warming those of them
+// that were opened ahead; a queued place is in host.queue; openings = places with a holder, and holder.place is that
+// place, on the holder's loop.
 
-// Warm opens one place for the pool's own sake (a floor of idle ones), after all connects that somebody waits for; it
-// answers false when a limit is reached or others wait for one. A failed attempt frees the place.
+// Warm opens one place ahead, for the pool's own sake, and tells whether it does: never beyond a limit, nor while
+// somebody waits in the pool. Such a connect waits for nothing and nobody waits for it: it takes a connect slot of the
+// host that is free now, and all of them together at most half of the slots, so that a permit holder finds one. When it
+// succeeds it is a release; when it fails the place is free again.
 func (c *Controller) Warm(loop int, now int64, p *Pool) bool {
 	l := c.enter(loop, now)
 	p.mu.Lock()
 	pw := poolWord(p.word.load())
-	ok := pw.open() && pw.size() < int(p.max.Load()) && p.reserve(l, false)
+	ok := pw.open() && pw.size() < int(p.max.Load()) && p.host.takeWarmSlot()
+	if ok && !p.reserve(l, false) {
+		p.host.slotFree(l, true)
+		ok = false
+	}
 	if ok {
 		p.add(onePlace + oneUsed)
 		pl := p.newPlace(l.id)
 		pl.warm = true
-		p.startConnect(l, pl)
+		l.begin(pl)
 	}
 	p.mu.Unlock()
 	l.settle(false)
 	return ok
+}
+
+// takeWarmSlot takes a slot for a connect that nobody waits for.
+func (h *Host) takeWarmSlot() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.connecting >= h.maxConnects || h.warming >= max(h.maxConnects/2, 1) {
+		return false
+	}
+	h.takeSlot()
+	h.warming++
+	return true
 }
 
 // newPlace takes a free place; its size and used are counted by the caller.
@@ -59,20 +78,13 @@ func (p *Pool) startConnect(l *loop, pl *Place) {
 		return
 	}
 	pl.state = placeQueued
-	h.line(pl).push(pl)
+	h.queue.push(pl)
 }
 
 // takeSlot counts one more connect in progress. Under the host's mutex.
 func (h *Host) takeSlot() {
 	h.connecting++
 	h.peakConnecting = max(h.peakConnecting, h.connecting)
-}
-
-func (h *Host) line(pl *Place) *placeList {
-	if pl.warm {
-		return &h.warm
-	}
-	return &h.queue
 }
 
 // begin sends pl, which has a slot, to its loop.
@@ -84,10 +96,13 @@ func (l *loop) begin(pl *Place) {
 }
 
 // slotFree passes the slot of an ended attempt on.
-func (h *Host) slotFree(l *loop) {
+func (h *Host) slotFree(l *loop, warm bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.connecting--
+	if warm {
+		h.warming--
+	}
 	h.beginNext(l)
 }
 
@@ -95,12 +110,9 @@ func (h *Host) beginNext(l *loop) {
 	for h.connecting < h.maxConnects {
 		pl := h.queue.head
 		if pl == nil {
-			pl = h.warm.head
-		}
-		if pl == nil {
 			return
 		}
-		h.line(pl).remove(pl)
+		h.queue.remove(pl)
 		h.takeSlot()
 		l.begin(pl)
 	}
@@ -115,7 +127,7 @@ func (p *Pool) orphan(l *loop, w *Waiter) {
 	h.mu.Lock()
 	idle := pl.state == placeQueued
 	if idle {
-		h.line(pl).remove(pl)
+		h.queue.remove(pl)
 	}
 	h.mu.Unlock()
 	if idle || pl.state == placeFailed && pl.givenUp {
@@ -130,7 +142,7 @@ func (c *Controller) Opened(loop int, now int64, p *Place) {
 	must(p.state == placeConnecting && int(p.loop) == loop, "opened a place that was not connecting here")
 	l := c.enter(loop, now)
 	pool := p.pool
-	pool.host.slotFree(l)
+	pool.host.slotFree(l, p.warm)
 	pool.mu.Lock()
 	pool.reserved.Add(-1)
 	p.state, p.warm = placeUsed, false
@@ -152,7 +164,7 @@ func (c *Controller) Failed(loop int, now int64, p *Place) (kept bool) {
 	must(p.state == placeConnecting && int(p.loop) == loop, "failed to open a place that was not connecting here")
 	l := c.enter(loop, now)
 	pool := p.pool
-	pool.host.slotFree(l)
+	pool.host.slotFree(l, p.warm)
 	pool.mu.Lock()
 	kept = p.holder != nil
 	if kept {

@@ -105,21 +105,157 @@ func TestConnectThatHadNotBegunIsGivenUpWithItsHolder(t *testing.T) {
 	r.wantCounts(rt, 1, 0)
 }
 
-func TestWarmOpensAfterThoseThatWait(t *testing.T) {
-	r := newRig(t, Options{Loops: 1, MaxWaiters: 100, MaxConnectsPerHost: 1}, 4, 3)
-	rt := r.pool.NewRoute(RouteOptions{MaxInFlight: 4, MaxWaiters: 50})
-	r.enter(rt, 0, "a")
-	if !r.c.Warm(0, r.now, r.pool) {
-		t.Fatal("no place for a warm connect")
+func TestWarmTakesSlotsThatAreFree(t *testing.T) {
+	r := newRig(t, Options{Loops: 1, MaxWaiters: 100, MaxConnectsPerHost: 4}, 9, 8)
+	rt := r.pool.NewRoute(RouteOptions{MaxInFlight: 9, MaxWaiters: 50})
+	warm := func(want bool) {
+		t.Helper()
+		if got := r.c.Warm(0, r.now, r.pool); got != want {
+			t.Fatalf("warm: %v, want %v", got, want)
+		}
 	}
-	r.enter(rt, 0, "b")
-	if r.c.Warm(0, r.now, r.pool) {
-		t.Fatal("a warm connect beyond the host's limit")
-	}
+	warm(true)
+	warm(true)
+	warm(false) // half of the slots
 	l := r.loops[0]
-	r.c.Failed(0, r.now, l.opening[0])
-	if len(l.opening) != 2 || l.opening[1].Holder() == nil {
-		t.Fatal("a warm connect went before one that somebody waits for")
+	if !l.opening[0].Ahead() || l.opening[0].Holder() != nil {
+		t.Fatal("a warm connect does not say so")
+	}
+	r.enter(rt, 0, "a")
+	r.enter(rt, 0, "b")
+	r.enter(rt, 0, "c") // waits for a slot
+	if r.c.Failed(0, r.now, l.opening[0]) {
+		t.Fatal("a warm place was kept after its failure")
+	}
+	if len(l.opening) != 5 || l.opening[4].Ahead() {
+		t.Fatal("the slot of a warm connect did not go to who waited for one")
+	}
+	warm(false) // no slot
+	l.opening = l.opening[1:]
+	r.opened(0)
+	r.wantPool(4, 3)
+	if l.linked[0].Ahead() {
+		t.Fatal("an open backend is said to be opened ahead")
+	}
+	warm(true)
+	warm(true)
+	warm(false)
+	r.opened(0)
+	r.wantPool(6, 3)
+	if n := r.pool.IdleOn(0); n != 3 {
+		t.Fatalf("%d idle on the loop, want 3", n)
+	}
+	warm(true)
+	r.opened(0)
+	warm(true)
+	r.opened(0)
+	warm(false) // the host is full
+}
+
+func TestWarmIsNobodysWhoWaits(t *testing.T) {
+	r := newRig(t, Options{Loops: 1, MaxWaiters: 100}, 2, 8)
+	rt := r.pool.NewRoute(RouteOptions{MaxInFlight: 9, MaxWaiters: 50})
+	r.fill(rt, 0, 1)
+	r.pool.Pause(0, r.now)
+	if r.c.Warm(0, r.now, r.pool) {
+		t.Fatal("a warm connect in a paused pool")
+	}
+	r.pool.Resume(0, r.now)
+	rt.TryRun(0)
+	if !r.c.Warm(0, r.now, r.pool) {
+		t.Fatal("no warm connect")
+	}
+	r.enter(rt, 0, "w") // the pool is full: it gets what is being opened
+	r.opened(0)
+	if l := r.loops[0]; len(l.owners) != 1 || l.owners[0] != "w" {
+		t.Fatalf("%v ran, want w", l.owners)
+	}
+	if r.c.Warm(0, r.now, r.pool) {
+		t.Fatal("a warm connect beyond the pool's limit")
+	}
+}
+
+func TestPutBackRestsInItsOldPlace(t *testing.T) {
+	r := newRig(t, Options{Loops: 1, MaxWaiters: 100}, 9, 8)
+	rt := r.pool.NewRoute(RouteOptions{MaxInFlight: 9, MaxWaiters: 50})
+	r.fill(rt, 0, 4)
+	var all []*Place
+	for range 4 {
+		all = append(all, rt.TryRun(0))
+	}
+	for _, p := range all {
+		r.now++
+		r.c.Release(0, r.now, p)
+	}
+	order := func() (got []*Place) {
+		r.pool.EachIdle(0, func(p *Place) bool { got = append(got, p); return true })
+		return got
+	}
+	for i := range all {
+		r.now++
+		if !r.c.SetAside(0, r.now, all[i]) {
+			t.Fatal("not set aside")
+		}
+		r.wantPool(4, 1)
+		if len(order()) != 3 {
+			t.Fatal("set aside, and idle still")
+		}
+		r.c.PutBack(0, r.now, all[i])
+		for k, p := range order() {
+			if p != all[k] {
+				t.Fatalf("the order has changed with place %d", i)
+			}
+		}
+	}
+	r.c.SetAside(0, r.now, all[1])
+	r.c.SetAside(0, r.now, all[2])
+	r.c.PutBack(0, r.now, all[1])
+	r.c.PutBack(0, r.now, all[2])
+	if p := order()[1]; p != all[1] {
+		t.Fatal("the order has changed")
+	}
+	if p := rt.TryRun(0); p != all[3] {
+		t.Fatal("not the newest was taken")
+	}
+	r.wantPool(4, 1)
+}
+
+func TestPutBackServesWhoWaits(t *testing.T) {
+	r := newRig(t, Options{Loops: 1, MaxWaiters: 100}, 1, 8)
+	rt := r.pool.NewRoute(RouteOptions{MaxInFlight: 9, MaxWaiters: 50})
+	r.fill(rt, 0, 1)
+	var p *Place
+	r.pool.EachIdle(0, func(pl *Place) bool { p = pl; return true })
+	r.c.SetAside(0, r.now, p)
+	if rt.TryRun(0) != nil {
+		t.Fatal("a request was given what is set aside")
+	}
+	r.enter(rt, 0, "w")
+	r.c.PutBack(0, r.now, p)
+	r.deliver()
+	if l := r.loops[0]; len(l.owners) != 1 {
+		t.Fatal("who waited was not served")
+	}
+	r.c.Release(0, r.now, p)
+	r.c.SetAside(0, r.now, p)
+	r.c.Closed(0, r.now, p)
+	r.wantPool(0, 0)
+}
+
+func TestTakeSpareLeavesWhatIsKept(t *testing.T) {
+	r := newRig(t, Options{Loops: 1, MaxWaiters: 100}, 9, 8)
+	rt := r.pool.NewRoute(RouteOptions{MaxInFlight: 9, MaxWaiters: 50})
+	r.fill(rt, 0, 4)
+	rt.TryRun(0)
+	taken := 0
+	r.pool.EachIdle(0, func(p *Place) bool {
+		if r.c.TakeSpare(0, r.now, p, 2) {
+			taken++
+		}
+		return true
+	})
+	if n := r.pool.Counts(); taken != 1 || n.Idle() != 2 {
+		t.Fatalf("%d taken, %d idle; want 1 and 2", taken, n.Idle())
 	}
 }
 

@@ -21,4 +21,6 @@ const (
 	mutDiedBlind    = false // a dead idle backend is dropped although it was promised to somebody
 	mutNoPass       = false // a freed place of a full host is not passed to the pool that waits for one
 	mutHomeRecycles = false // an ask that comes home ends a waiter whose grant still travels
+	mutAsideRests   = false // a backend that was set aside rests again without a look at who waits
+	mutSpareBlind   = false // what is kept idle is counted before the claim, not by it
 )

@@ -20,4 +20,6 @@ var (
 	mutDiedBlind    bool
 	mutNoPass       bool
 	mutHomeRecycles bool
+	mutAsideRests   bool
+	mutSpareBlind   bool
 )

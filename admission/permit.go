@@ -150,7 +150,12 @@ func (p *Pool) restQuietly(l *loop, pl *Place) bool {
 
 // rest is the same inside the critical section, when the scheduler found no use for pl.
 func (p *Pool) rest(l *loop, pl *Place) {
-	p.idle[l.id].push(pl)
+	if pl.aged {
+		p.idle[l.id].pushAged(pl)
+	} else {
+		pl.IdleSince = l.now
+		p.idle[l.id].push(pl)
+	}
 	p.sub(oneUsed)
-	pl.state, pl.IdleSince = placeIdle, l.now
+	pl.state = placeIdle
 }

@@ -19,7 +19,7 @@ const (
 	placeConnecting            // has a connect slot: Open was called or travels
 	placeFailed                // reserved, its last attempt failed, the engine will Retry or GiveUp
 	placeIdle                  // on its loop's idle list
-	placeUsed                  // a request runs on it, or it travels to its request
+	placeUsed                  // a request runs on it, or it travels to its request, or it is set aside
 	placeClosing               // claimed while idle or just released; its socket is being closed
 )
 
@@ -34,7 +34,8 @@ type Place struct {
 	holder  *Waiter // queued, connecting, failed: who waits for this connect, if anybody
 	loop    int32
 	state   placeState
-	warm    bool    // opened for the pool's own sake: connects after those that somebody waits for
+	warm    bool    // opened ahead, for the pool's own sake
+	aged    bool    // put back: it rests with the age that it had
 	givenUp bool    // failed for good: freed as soon as its holder is gone
 	forCap  *budget // closing for this budget's sake: counted in its moves
 
@@ -54,6 +55,9 @@ func (p *Place) Route() *Route { return p.route }
 
 // Idle tells whether p is idle. Called on p's loop.
 func (p *Place) Idle() bool { return p.state == placeIdle }
+
+// Ahead tells whether p is being opened for the pool's own sake (Controller.Warm). Called on p's loop.
+func (p *Place) Ahead() bool { return p.warm }
 
 // Holder is the waiter that waits for this connect, nil if it was served otherwise or left. Called on p's loop, where
 // the waiter lives too.
@@ -79,14 +83,30 @@ type idleList struct {
 	_          [32]byte     // one cache line per loop
 }
 
-func (l *idleList) push(p *Place) {
-	p.prev, p.next = nil, l.head
-	if l.head == nil {
+func (l *idleList) push(p *Place) { l.insert(p, nil) }
+
+// pushAged puts p where its age belongs. It looks from the oldest end, where such places come from.
+func (l *idleList) pushAged(p *Place) {
+	newer := l.tail
+	for newer != nil && newer.IdleSince < p.IdleSince {
+		newer = newer.prev
+	}
+	l.insert(p, newer)
+}
+
+// insert puts p behind newer, or first.
+func (l *idleList) insert(p, newer *Place) {
+	next := &l.head
+	if newer != nil {
+		next = &newer.next
+	}
+	p.prev, p.next = newer, *next
+	if p.next == nil {
 		l.tail = p
 	} else {
-		l.head.prev = p
+		p.next.prev = p
 	}
-	l.head = p
+	*next = p
 	l.n++
 	yield()
 	l.published.Store(l.n)

@@ -130,7 +130,7 @@ func (p *Pool) HasEligible() bool {
 	return w.paused() || !w.rests()
 }
 
-// PoolCounts is what a pool's word says, with its limit. Idle places are Size − Used.
+// PoolCounts is what a pool's word says, with its limit.
 type PoolCounts struct {
 	Size, Used, Holders, Eligible, Max int
 	Connecting                         int // places that are reserved for a connect or connecting
@@ -139,6 +139,12 @@ type PoolCounts struct {
 	PeakSize                           int // the highest size that there ever was
 	Paused                             bool
 }
+
+// Idle is the number of idle places that are promised to nobody.
+func (n PoolCounts) Idle() int { return n.Size - n.Used }
+
+// IdleOn is the number of idle places on loop. Any goroutine.
+func (p *Pool) IdleOn(loop int) int { return int(p.idle[loop].published.Load()) }
 
 // Counts reads p's numbers. Any goroutine.
 func (p *Pool) Counts() PoolCounts {

@@ -16,7 +16,7 @@ func (w *world) dump() string {
 			i, b.size, b.max, b.moves, b.share, b.need, b.waiters.Load(), b.starve.head != nil)
 	}
 	for i, h := range w.hosts {
-		fmt.Fprintf(&s, "host %d: connecting %d of %d, queue %v, warm %v\n", i, h.connecting, h.maxConnects, h.queue.head != nil, h.warm.head != nil)
+		fmt.Fprintf(&s, "host %d: connecting %d of %d, queue %v, warming %d\n", i, h.connecting, h.maxConnects, h.queue.head != nil, h.warming)
 	}
 	for i, p := range w.pools {
 		fmt.Fprintf(&s, "pool %d: %+v asked %v closing %d\n", i, p.Counts(), poolWord(p.word.v.Load()).asked(), p.closing.Load())

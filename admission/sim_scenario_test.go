@@ -228,6 +228,34 @@ var scenarios = []scenario{
 		},
 	},
 	{
+		name: "put_back_against_an_enqueue", loops: 2,
+		mutants: map[string]string{"mut_aside_rests": "an idle backend while a waiter is eligible"},
+		build: func(w *world) {
+			w.opt.look = 5
+			p := w.addPool(w.addHost(1), nil, 1)
+			w.crowd(w.addRoute(p, RouteOptions{MaxInFlight: 2, MaxWaiters: 9}), 3, 12)
+			w.sweepUntil(400)
+		},
+	},
+	{
+		name: "sweeps_of_two_loops_leave_what_is_kept", loops: 2,
+		mutants: map[string]string{"mut_spare_blind": "fewer idle backends than are kept"},
+		build: func(w *world) {
+			w.opt.service, w.opt.sweep, w.opt.keep = 100, 5, 2
+			p := w.addPool(w.addHost(4), nil, 4)
+			w.crowd(w.addRoute(p, RouteOptions{MaxInFlight: 4, MaxWaiters: 9}), 4, 1)
+			w.run(ms, "four idle backends", func() bool { return p.Counts().Size == 4 && p.Drained() })
+			w.sweepUntil(400)
+			w.run(ms, "no more than are kept", func() bool {
+				n := p.Counts()
+				if n.Idle() < w.opt.keep {
+					fail("fewer idle backends than are kept")
+				}
+				return n.Size == w.opt.keep
+			})
+		},
+	},
+	{
 		name: "freed_place_of_a_full_host_is_passed_on", loops: 2,
 		mutants: map[string]string{"mut_no_pass": "a pool waits for a place of a host or cap that has one"},
 		build: func(w *world) {

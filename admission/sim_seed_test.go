@@ -20,7 +20,8 @@ var (
 type swarm struct {
 	service, connect, think, patience int64
 	timeout, cancel, vanish           float64
-	dieBusy, dieIdle, sweep           float64
+	dieBusy, dieIdle, sweep, look     float64
+	keep                              int // idle places that sweeps leave
 	refuse, giveUp                    float64
 	admin                             float64
 	until                             int64 // the operator's last act
@@ -36,7 +37,7 @@ func (w *world) chooseSwarm() {
 	w.opt = swarm{
 		service: w.upTo(40 * ms), connect: w.upTo(60 * ms), think: w.upTo(30 * ms), patience: w.upTo(300 * ms),
 		timeout: p(.5), cancel: p(.3), vanish: p(.1),
-		dieBusy: p(.2), dieIdle: p(.3), sweep: p(.3),
+		dieBusy: p(.2), dieIdle: p(.3), sweep: p(.3), look: p(.3), keep: w.rnd.IntN(3),
 		refuse: p(.6), giveUp: p(.5), admin: p(1),
 		until: w.now + 1500*ms,
 	}
@@ -112,11 +113,26 @@ func (w *world) sweep(v *vloop, p *simPool) {
 		case w.chance(w.opt.dieIdle * .2):
 			delete(w.places, pl)
 			w.c.Died(v.id, w.now, pl)
-		case w.chance(w.opt.sweep*.2) && w.c.TakeIdle(v.id, w.now, pl):
+		case w.chance(w.opt.sweep*.2) && w.c.TakeSpare(v.id, w.now, pl, w.opt.keep):
 			v.Close(pl)
+		case w.chance(w.opt.look*.2) && w.c.SetAside(v.id, w.now, pl):
+			w.at(v.id, w.upTo(w.opt.service), func() { w.looked(v, pl) })
 		}
 		return true
 	})
+}
+
+// looked ends the look at a backend that was set aside.
+func (w *world) looked(v *vloop, pl *Place) {
+	if w.chance(w.opt.dieIdle) {
+		w.closed(v.id, pl)
+		return
+	}
+	since := pl.IdleSince
+	w.c.PutBack(v.id, w.now, pl)
+	if pl.state == placeIdle && pl.loop == int32(v.id) && pl.IdleSince != since && pl.IdleSince != w.now {
+		fail("a backend that was put back rests with another age")
+	}
 }
 
 // operate is the operator: one random act after another until w.opt.until; then everything is resumed.
@@ -245,7 +261,7 @@ func (w *world) settled() bool {
 func (w *world) wind() {
 	w.run(120_000*ms, "every client at its end", w.clientsDone)
 	w.run(5_000*ms, "at rest", w.settled)
-	w.opt.refuse, w.opt.dieIdle, w.opt.sweep = 0, 0, 0
+	w.opt.refuse, w.opt.dieIdle, w.opt.sweep, w.opt.look = 0, 0, 0, 0
 	for _, v := range w.loops {
 		w.at(v.id, 1, func() {
 			for _, p := range w.pools {
@@ -287,7 +303,7 @@ func (w *world) checkZero() {
 		}
 	}
 	for _, h := range w.hosts {
-		if h.connecting != 0 || h.queue.head != nil || h.warm.head != nil {
+		if h.connecting != 0 || h.queue.head != nil || h.warming != 0 {
 			fail("at the end a host has %d connecting", h.connecting)
 		}
 	}

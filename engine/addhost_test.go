@@ -37,7 +37,7 @@ admission: {route_key: [database, user, application_name]}`)
 		t.Error(got)
 	}
 	labels := ""
-	for _, r := range e.LiveRoutes() {
+	for _, r := range e.Routes() {
 		labels += r.Route + " "
 	}
 	if !strings.Contains(labels, "/direct") || strings.Contains(labels, "127.0.0.1") {

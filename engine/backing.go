@@ -22,6 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"pgkinetic/admin/view"
 	"pgkinetic/admission"
 	"pgkinetic/backend"
 	"pgkinetic/configs"
@@ -176,7 +177,7 @@ func (e *Engine) Reconnect(database string) error {
 		p.renew((*backing).again)
 	}
 	e.retire(pools)
-	e.log.Info("servers are opened anew", "scope", Scope{Database: database}.String(), "pools", len(pools))
+	e.log.Info("servers are opened anew", "scope", view.Scope{Database: database}.String(), "pools", len(pools))
 	return nil
 }
 

@@ -23,6 +23,7 @@ import (
 	"slices"
 	"time"
 
+	"pgkinetic/admin/view"
 	"pgkinetic/admission/routing"
 	"pgkinetic/engine/reactor"
 )
@@ -32,21 +33,6 @@ var ErrResumed = errors.New("resumed before the pause was complete")
 
 // ErrNotPaused: there is nothing to resume.
 var ErrNotPaused = errors.New("not paused")
-
-// Scope is what is paused: the whole process if both are empty; else a database,
-// by the name of its entry or the name that clients ask for; or a route, by its
-// label or the name of its rule.
-type Scope struct{ Database, Route string }
-
-func (s Scope) String() string {
-	switch {
-	case s.Database != "":
-		return fmt.Sprintf("database %q", s.Database)
-	case s.Route != "":
-		return fmt.Sprintf("route %q", s.Route)
-	}
-	return "the process"
-}
 
 // pause is one pause while it lasts.
 type pause struct {
@@ -60,7 +46,7 @@ const drainPoll = 5 * time.Millisecond
 // there any more: nil; when it is resumed before: ErrResumed; or when ctx ends:
 // its error, and the pause stays. A scope that is paused already is waited for
 // likewise. Any goroutine but a loop's.
-func (e *Engine) Pause(ctx context.Context, scope Scope) error {
+func (e *Engine) Pause(ctx context.Context, scope view.Scope) error {
 	e.operating.Lock()
 	var p *pause
 	var busy func() bool
@@ -183,7 +169,7 @@ func (r *registry) pausedRouteNames() (names map[string]*pause) {
 
 // Resume ends the pause of a scope and lets its waiters go at once. What is paused
 // by another name, or with the whole process, stays so. Any goroutine but a loop's.
-func (e *Engine) Resume(scope Scope) error {
+func (e *Engine) Resume(scope view.Scope) error {
 	e.operating.Lock()
 	defer e.operating.Unlock()
 	var p *pause

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"pgkinetic/admin/view"
 	"pgkinetic/engine"
 	"pgkinetic/internal/pgtest"
 	"pgkinetic/internal/pgwire"
@@ -27,7 +28,7 @@ func loginTo(t testing.TB, address, database string, more ...string) *pgwire.Con
 }
 
 // pausing runs Pause and gives its answer.
-func pausing(e *engine.Engine, ctx context.Context, s engine.Scope) <-chan error {
+func pausing(e *engine.Engine, ctx context.Context, s view.Scope) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- e.Pause(ctx, s) }()
 	return done
@@ -53,7 +54,7 @@ func must(t testing.TB, err error) {
 }
 
 // pauseNow pauses what has nothing in flight.
-func pauseNow(t testing.TB, e *engine.Engine, s engine.Scope) {
+func pauseNow(t testing.TB, e *engine.Engine, s view.Scope) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -66,12 +67,12 @@ func TestPause(t *testing.T) {
 	for _, loops := range []int{1, 2, 4} {
 		for _, c := range []struct {
 			name    string
-			scope   engine.Scope
+			scope   view.Scope
 			outside bool // whether database b, without the application name, is outside
 		}{
-			{"process", engine.Scope{}, false},
-			{"database", engine.Scope{Database: "a"}, true},
-			{"rule", engine.Scope{Route: "bulk"}, true},
+			{"process", view.Scope{}, false},
+			{"database", view.Scope{Database: "a"}, true},
+			{"rule", view.Scope{Route: "bulk"}, true},
 		} {
 			t.Run(fmt.Sprintf("%s_%d", c.name, loops), func(t *testing.T) {
 				t.Parallel()
@@ -119,7 +120,7 @@ func TestPause(t *testing.T) {
 
 // pausedRows counts the live routes that are paused themselves.
 func pausedRows(e *engine.Engine) (n int) {
-	for _, r := range e.LiveRoutes() {
+	for _, r := range e.Routes() {
 		if r.Paused {
 			n++
 		}
@@ -128,8 +129,8 @@ func pausedRows(e *engine.Engine) (n int) {
 }
 
 // pausedSeen tells whether a request to database a would wait for a pause.
-func pausedSeen(e *engine.Engine, s engine.Scope) bool {
-	x, err := e.Explain(engine.ExplainRequest{Database: "a", User: "postgres", ApplicationName: "bulk", ClientAddr: "127.0.0.1"})
+func pausedSeen(e *engine.Engine, s view.Scope) bool {
+	x, err := e.Foresee(view.Request{Database: "a", User: "postgres", ApplicationName: "bulk", ClientAddr: "127.0.0.1"})
 	return err == nil && x.Decision == engine.DecisionWait && x.Cause == "pause"
 }
 
@@ -137,7 +138,7 @@ func pausedSeen(e *engine.Engine, s engine.Scope) bool {
 // needs a backend get one. All go on with RESUME.
 func TestPauseBeforeTheFirst(t *testing.T) {
 	t.Parallel()
-	for _, s := range []engine.Scope{{}, {Database: "a"}, {Route: "bulk"}} {
+	for _, s := range []view.Scope{{}, {Database: "a"}, {Route: "bulk"}} {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			e, address := twoDatabases(t)
@@ -185,8 +186,8 @@ func TestPauseTimeout(t *testing.T) {
 	queue(t, e, before, "select 1")
 	begin := time.Now()
 	ctx, cancel := context.WithCancel(t.Context())
-	done := pausing(e, ctx, engine.Scope{Database: "a"})
-	until(t, "paused", func() bool { return pausedSeen(e, engine.Scope{}) })
+	done := pausing(e, ctx, view.Scope{Database: "a"})
+	until(t, "paused", func() bool { return pausedSeen(e, view.Scope{}) })
 	queue(t, e, later, "select 1")
 	for _, c := range []*pgwire.Conn{before, later} {
 		f := overloaded(t, answered(t, c, "EZI"), "ERROR", "53300")
@@ -206,7 +207,7 @@ func TestPauseTimeout(t *testing.T) {
 	}
 	exec(t, hold, "commit") // the pause stays
 	queue(t, e, later, "select 1")
-	must(t, e.Resume(engine.Scope{Database: "a"}))
+	must(t, e.Resume(view.Scope{Database: "a"}))
 	answered(t, later, "TDCZI")
 	usable(t, before)
 }
@@ -214,7 +215,7 @@ func TestPauseTimeout(t *testing.T) {
 // TestCheckoutClockStandsStill: a waiter with 300 ms survives a pause of 600 ms, and then still has its rest.
 func TestCheckoutClockStandsStill(t *testing.T) {
 	t.Parallel()
-	for _, s := range []engine.Scope{{}, {Database: "a"}, {Route: "bulk"}} {
+	for _, s := range []view.Scope{{}, {Database: "a"}, {Route: "bulk"}} {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			e, address := twoDatabases(t, "--capacity.checkout-timeout-ms=300", "--capacity.pool-max-size=1")
@@ -252,7 +253,7 @@ func TestCheckoutClockStandsStill(t *testing.T) {
 func TestResumeWhilePausing(t *testing.T) {
 	t.Parallel()
 	e, address := twoDatabases(t)
-	for _, s := range []engine.Scope{{}, {Database: "a"}, {Route: "bulk"}} {
+	for _, s := range []view.Scope{{}, {Database: "a"}, {Route: "bulk"}} {
 		c, late := loginTo(t, address, "a", "application_name", "bulk"), loginTo(t, address, "a", "application_name", "bulk")
 		exec(t, c, "begin")
 		first := pausing(e, t.Context(), s)
@@ -281,7 +282,7 @@ func TestPausesOverlap(t *testing.T) {
 	e, address := twoDatabases(t)
 	c := login2(t, address)
 	usable(t, c)
-	all := []engine.Scope{{Route: "bulk"}, {Database: "a"}, {}}
+	all := []view.Scope{{Route: "bulk"}, {Database: "a"}, {}}
 	for _, s := range all {
 		pauseNow(t, e, s)
 	}
@@ -298,14 +299,14 @@ func TestPausesOverlap(t *testing.T) {
 	e2, address := startYAML(t, databases(pgtest.Shared(t))+"routes: [{name: bulk, match: {application_name: bulk}, split_by: [user]}]\n")
 	c = login(t, address, "application_name", "bulk")
 	usable(t, c)
-	pauseNow(t, e2, engine.Scope{Route: "bulk"})
-	pauseNow(t, e2, engine.Scope{Route: "bulk/user=postgres"})
+	pauseNow(t, e2, view.Scope{Route: "bulk"})
+	pauseNow(t, e2, view.Scope{Route: "bulk/user=postgres"})
 	queue(t, e2, c, "select 1")
-	must(t, e2.Resume(engine.Scope{Route: "bulk"}))
+	must(t, e2.Resume(view.Scope{Route: "bulk"}))
 	if n := pausedRows(e2); n != 1 {
 		t.Errorf("%d routes paused after one of two resumes", n)
 	}
-	must(t, e2.Resume(engine.Scope{Route: "bulk/user=postgres"}))
+	must(t, e2.Resume(view.Scope{Route: "bulk/user=postgres"}))
 	answered(t, c, "TDCZI")
 }
 
@@ -316,13 +317,13 @@ func TestPauseNames(t *testing.T) {
 	c := login(t, address)
 	usable(t, c)
 	for _, x := range []struct {
-		scope engine.Scope
+		scope view.Scope
 		want  string
 	}{
-		{engine.Scope{Database: "postgrse"}, `nearest: "postgres"`},
-		{engine.Scope{Database: "sesion"}, `nearest: "session"`},
-		{engine.Scope{Route: "postgres/postgers//default"}, `nearest: "postgres/postgres//default"`},
-		{engine.Scope{Database: "postgres", Route: "x"}, "not both"},
+		{view.Scope{Database: "postgrse"}, `nearest: "postgres"`},
+		{view.Scope{Database: "sesion"}, `nearest: "session"`},
+		{view.Scope{Route: "postgres/postgers//default"}, `nearest: "postgres/postgres//default"`},
+		{view.Scope{Database: "postgres", Route: "x"}, "not both"},
 	} {
 		if err := e.Pause(t.Context(), x.scope); err == nil || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("pause %s: %v, want %s", x.scope, err, x.want)
@@ -334,16 +335,16 @@ func TestPauseNames(t *testing.T) {
 	// The entry for all names: one of them, then all.
 	session := loginTo(t, address, "session")
 	for _, name := range []string{"postgres", "*"} {
-		pauseNow(t, e, engine.Scope{Database: name})
+		pauseNow(t, e, view.Scope{Database: name})
 		queue(t, e, c, "select 1")
 		exec(t, session, "select 1")
-		must(t, e.Resume(engine.Scope{Database: name}))
+		must(t, e.Resume(view.Scope{Database: name}))
 		answered(t, c, "TDCZI")
 	}
 	// An entry with a database of its own cannot pause one name.
 	e, address = startYAML(t, fmt.Sprintf("databases: [{name: \"*\", hosts: [%q], dbname: postgres}]\n", pgtest.Shared(t).Addr()))
 	loginTo(t, address, "x")
-	if err := e.Pause(t.Context(), engine.Scope{Database: "x"}); err == nil || !strings.Contains(err.Error(), `"*"`) {
+	if err := e.Pause(t.Context(), view.Scope{Database: "x"}); err == nil || !strings.Contains(err.Error(), `"*"`) {
 		t.Errorf("pause x: %v", err)
 	}
 }
@@ -355,7 +356,7 @@ func TestPausedRouteIsKept(t *testing.T) {
 		"--admission.route-key=database,user,application_name")
 	c := login(t, address, "application_name", "kept")
 	usable(t, c)
-	pauseNow(t, e, engine.Scope{Route: "postgres/postgres/kept/default"})
+	pauseNow(t, e, view.Scope{Route: "postgres/postgres/kept/default"})
 	for i := range 60 {
 		exec(t, login(t, address, "application_name", fmt.Sprint("n", i)), "select 1")
 	}
@@ -363,7 +364,7 @@ func TestPausedRouteIsKept(t *testing.T) {
 		t.Errorf("%d routes paused after a flood", n)
 	}
 	queue(t, e, c, "select 1")
-	must(t, e.Resume(engine.Scope{Route: "postgres/postgres/kept/default"}))
+	must(t, e.Resume(view.Scope{Route: "postgres/postgres/kept/default"}))
 	answered(t, c, "TDCZI")
 }
 
@@ -373,14 +374,14 @@ func TestControlWithoutLoops(t *testing.T) {
 	e, address := twoDatabases(t)
 	c := loginTo(t, address, "a")
 	exec(t, c, "begin")
-	done := pausing(e, t.Context(), engine.Scope{})
-	until(t, "paused", func() bool { return pausedSeen(e, engine.Scope{}) })
+	done := pausing(e, t.Context(), view.Scope{})
+	until(t, "paused", func() bool { return pausedSeen(e, view.Scope{}) })
 	stopNow(t, e)
 	if err := answer(t, done); err != nil && !errors.Is(err, engine.ErrNotRunning) {
 		t.Errorf("a Pause that the stop overtook gave %v", err)
 	}
 	for what, err := range map[string]error{
-		"pause": e.Pause(t.Context(), engine.Scope{Database: "a"}), "resume": e.Resume(engine.Scope{}),
+		"pause": e.Pause(t.Context(), view.Scope{Database: "a"}), "resume": e.Resume(view.Scope{}),
 		"set": e.SetLimit("capacity.pool_max_size", "3"),
 	} {
 		if !errors.Is(err, engine.ErrNotRunning) {
@@ -393,7 +394,7 @@ func TestControlWithoutLoops(t *testing.T) {
 // when it had been found dead before; after RESUME all of them, and whoever comes, are served.
 func TestPauseOverMaintenance(t *testing.T) {
 	t.Parallel()
-	for _, s := range []engine.Scope{{}, {Database: "postgres"}} {
+	for _, s := range []view.Scope{{}, {Database: "postgres"}} {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			pg := pgtest.Start(t)
@@ -406,7 +407,7 @@ func TestPauseOverMaintenance(t *testing.T) {
 			must(t, pg.Stop(pgtest.Fast))
 			until(t, "found dead", func() bool {
 				_, err := clients[0].Exec("select 1")
-				x, _ := e.Explain(engine.ExplainRequest{Database: "postgres", User: "postgres"})
+				x, _ := e.Foresee(view.Request{Database: "postgres", User: "postgres"})
 				return err != nil && x.Decision == engine.DecisionRefuse
 			})
 			pauseNow(t, e, s)

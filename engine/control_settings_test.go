@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"pgkinetic/admin/view"
 	"pgkinetic/configs"
 	"pgkinetic/engine"
 	"pgkinetic/internal/pgtest"
@@ -38,7 +39,7 @@ func reload(t testing.TB, e *engine.Engine, text string, flags ...string) []engi
 }
 
 // limitRow finds a limit.
-func limitRow(t testing.TB, e *engine.Engine, name, of string) engine.LimitRow {
+func limitRow(t testing.TB, e *engine.Engine, name, of string) view.Limit {
 	t.Helper()
 	for _, r := range e.Limits() {
 		if r.Name == name && (of == "" || strings.HasPrefix(r.Of, of)) {
@@ -46,13 +47,13 @@ func limitRow(t testing.TB, e *engine.Engine, name, of string) engine.LimitRow {
 		}
 	}
 	t.Fatalf("no limit %s of %q", name, of)
-	return engine.LimitRow{}
+	return view.Limit{}
 }
 
 // explained asks for a request to a database and gives one of its limits.
 func explained(t testing.TB, e *engine.Engine, database, limit string) engine.ExplainedLimit {
 	t.Helper()
-	x, err := e.Explain(engine.ExplainRequest{Database: database, User: "postgres", ClientAddr: "127.0.0.1"})
+	x, err := e.Foresee(view.Request{Database: database, User: "postgres", ClientAddr: "127.0.0.1"})
 	must(t, err)
 	for _, l := range x.Limits {
 		if l.Name == limit {
@@ -95,13 +96,13 @@ func TestSetEverySetting(t *testing.T) {
 		must(t, e.SetLimit(name, value))
 	}
 	must(t, e.SetLimit("admission.application_name_replace", "N"))
-	x, err := e.Explain(engine.ExplainRequest{Database: "postgres", User: "u", ApplicationName: "w17"})
+	x, err := e.Foresee(view.Request{Database: "postgres", User: "u", ApplicationName: "w17"})
 	must(t, err)
 	if x.Route != "postgres/u//default" {
 		t.Errorf("route %q", x.Route)
 	}
 	must(t, e.SetLimit("admission.route_key", "application_name"))
-	if x, _ = e.Explain(engine.ExplainRequest{Database: "postgres", User: "u", ApplicationName: "w17"}); x.Route != "postgres/u/wN/default" {
+	if x, _ = e.Foresee(view.Request{Database: "postgres", User: "u", ApplicationName: "w17"}); x.Route != "postgres/u/wN/default" {
 		t.Errorf("route %q", x.Route)
 	}
 	if r := limitRow(t, e, "max_routes", ""); r.Value != 77 || r.Origin != "set at run time" {
@@ -214,15 +215,15 @@ func TestSetRoute(t *testing.T) {
 	}
 	check := func() {
 		t.Helper()
-		rows := map[string]engine.RouteRow{}
-		for _, r := range e.LiveRoutes() {
+		rows := map[string]view.Route{}
+		for _, r := range e.Routes() {
 			rows[r.Route] = r
 		}
 		b, p, u := rows["bulk/user=postgres"], rows["postgres/postgres/p/default"], rows["postgres/postgres/x/default"]
 		if b.MaxInFlight != 4 || b.Weight != 3 || b.OnFull != "drop_oldest" || b.Rule != "bulk" {
 			t.Errorf("bulk %+v", b)
 		}
-		if p.MaxWaiters != 7 || p.Weight != 2 || p.MaxInFlight != 100 || p.Rule != "" || p.Capacity.IdleClientTimeoutMs != 60000 || p.Capacity.OverloadErrorCode != "53400" {
+		if p.MaxWaiters != 7 || p.Weight != 2 || p.MaxInFlight != 100 || p.Rule != "" || p.IdleClientTimeoutMs != 60000 || p.OverloadErrorCode != "53400" {
 			t.Errorf("p %+v", p)
 		}
 		if u.MaxInFlight != 6 || u.Weight != 5 || u.Rule != "routes[1]" {
@@ -230,7 +231,7 @@ func TestSetRoute(t *testing.T) {
 		}
 	}
 	check()
-	got, err := e.Explain(engine.ExplainRequest{Database: "postgres", User: "postgres", ApplicationName: "p"})
+	got, err := e.Foresee(view.Request{Database: "postgres", User: "postgres", ApplicationName: "p"})
 	must(t, err)
 	if !slices.Contains(got.Limits, engine.ExplainedLimit{Name: "max_route_waiters", Value: "7", Origin: "set at run time"}) ||
 		!slices.Contains(got.Limits, engine.ExplainedLimit{Name: "weight", Value: "2", Origin: "set at run time"}) {
@@ -342,14 +343,14 @@ func TestReloadKeepsRoutes(t *testing.T) {
 		until(t, "two and three in flight", func() bool {
 			return e.Tally("api").InFlight == 2 && e.Tally("postgres/postgres/web/default").InFlight == 3
 		})
-		for _, r := range e.LiveRoutes() {
+		for _, r := range e.Routes() {
 			switch {
 			case r.Route == "api" && (r.InFlight != 2 || r.MaxInFlight != api || r.Rule != apiRule),
 				r.Route == "postgres/postgres/web/default" && (r.InFlight != 3 || r.MaxInFlight != web || r.Rule != webRule):
 				t.Errorf("%+v", r)
 			}
 		}
-		if n := len(e.LiveRoutes()); n != 2 {
+		if n := len(e.Routes()); n != 2 {
 			t.Errorf("%d routes", n)
 		}
 	}
@@ -470,7 +471,7 @@ func TestNotStarted(t *testing.T) {
 	must(t, err)
 	defer e.Discard()
 	for _, err := range []error{
-		e.Pause(t.Context(), engine.Scope{}), e.Resume(engine.Scope{}), e.SetLimit("capacity.pool_max_size", "3"),
+		e.Pause(t.Context(), view.Scope{}), e.Resume(view.Scope{}), e.SetLimit("capacity.pool_max_size", "3"),
 		e.SetRoute("r", "weight", "3"), func() error { _, err := e.Reload(cfg, origins); return err }(),
 	} {
 		if !errors.Is(err, engine.ErrNotRunning) {

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"pgkinetic/admin/view"
 	"pgkinetic/admission"
 	"pgkinetic/admission/routing"
 	"pgkinetic/backend"
@@ -16,14 +17,6 @@ import (
 	"pgkinetic/engine/reactor"
 	"pgkinetic/protocol/sqllex"
 )
-
-// ExplainRequest is a request as admission sees it.
-type ExplainRequest struct {
-	Database, User  string
-	ApplicationName string
-	ClientAddr      string // without port; empty: a Unix socket
-	Query           string // its class counts; empty: a login
-}
 
 // Decision is how a request fares.
 type Decision string
@@ -74,9 +67,44 @@ type explaining struct {
 	now    int64
 }
 
-// Explain tells what a request would meet now. The error names what is unknown.
+// Explain tells in rows what a request would meet now: see Foresee. Any goroutine.
+func (e *Engine) Explain(q view.Request) ([]view.Explained, error) {
+	x, err := e.Foresee(q)
+	if err != nil {
+		return nil, err
+	}
+	return x.rows(), nil
+}
+
+func (x *Explanation) rows() []view.Explained {
+	rows := []view.Explained{
+		{Item: "pool", Value: x.Pool},
+		{Item: "pool_exists", Value: fmt.Sprint(x.PoolExists)},
+		{Item: "route", Value: x.Route},
+		{Item: "route_exists", Value: fmt.Sprint(x.RouteExists)},
+		{Item: "rule", Value: x.Rule},
+		{Item: "query_class", Value: x.Class},
+		{Item: "decision", Value: string(x.Decision)},
+		{Item: "reason", Value: x.Reason},
+		{Item: "opens_backend", Value: fmt.Sprint(x.Opens)},
+		{Item: "waits_for", Value: x.Cause},
+		{Item: "full", Value: x.Limit},
+		{Item: "waiting_before", Value: fmt.Sprint(x.Before)},
+	}
+	expected := "" // not known
+	if x.ExpectedWaitMs >= 0 {
+		expected = fmt.Sprint(x.ExpectedWaitMs)
+	}
+	rows = append(rows, view.Explained{Item: "expected_wait_ms", Value: expected})
+	for _, l := range x.Limits {
+		rows = append(rows, view.Explained{Item: l.Name, Value: l.Value, From: l.Origin})
+	}
+	return rows
+}
+
+// Foresee tells what a request would meet now. The error names what is unknown.
 // Any goroutine.
-func (e *Engine) Explain(q ExplainRequest) (Explanation, error) {
+func (e *Engine) Foresee(q view.Request) (Explanation, error) {
 	x := &explaining{eng: e, s: e.settings.Load(), now: reactor.Now(), tenant: routing.Tenant{Database: q.Database, User: q.User}}
 	x.ExpectedWaitMs = -1
 	if err := x.findPool(); err != nil {

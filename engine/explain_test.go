@@ -1,11 +1,13 @@
 package engine_test
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"pgkinetic/admin/view"
 	"pgkinetic/engine"
 	"pgkinetic/internal/pgtest"
 	"pgkinetic/internal/pgwire"
@@ -14,7 +16,7 @@ import (
 // ask explains a request of postgres to database postgres.
 func ask(t testing.TB, e *engine.Engine, application, query string) engine.Explanation {
 	t.Helper()
-	x, err := e.Explain(engine.ExplainRequest{
+	x, err := e.Foresee(view.Request{
 		Database: "postgres", User: "postgres", ApplicationName: application, ClientAddr: "127.0.0.1", Query: query,
 	})
 	must(t, err)
@@ -33,8 +35,18 @@ func TestExplain(t *testing.T) {
 		x.Route != "api" || x.Rule != "api" || x.Class != "read" {
 		t.Errorf("nothing there: %+v", x)
 	}
-	if n := e.Totals().ServerLogins; n != 0 || len(e.LiveRoutes()) != 0 || limitRow(t, e, "max_pools", "").Current != 0 {
+	if n := e.Totals().ServerLogins; n != 0 || len(e.Routes()) != 0 || limitRow(t, e, "max_pools", "").Current != 0 {
 		t.Error("explaining has made something")
+	}
+	rows, err := e.Explain(view.Request{Database: "postgres", User: "postgres", ApplicationName: "api", Query: "select 1"})
+	must(t, err)
+	for _, want := range []view.Explained{
+		{Item: "route", Value: "api"}, {Item: "decision", Value: "run"}, {Item: "opens_backend", Value: "true"},
+		{Item: "waits_for", Value: "connect"}, {Item: "max_route_in_flight", Value: "1", From: "configuration"},
+	} {
+		if !slices.Contains(rows, want) {
+			t.Errorf("no row %+v in %+v", want, rows)
+		}
 	}
 	c := login(t, address, "application_name", "api")
 	if x := ask(t, e, "api", "insert into t values (1)"); x.Decision != engine.DecisionRun || x.Opens || !x.PoolExists || x.RouteExists ||
@@ -55,7 +67,7 @@ func TestExplain(t *testing.T) {
 	if x := ask(t, e, "api", "select 1"); x.Decision != engine.DecisionRefuse || x.Limit != "max_route_waiters" || x.Before != 1 {
 		t.Errorf("a full route: %+v", x)
 	}
-	_, err := login(t, address, "application_name", "api").Exec("select 1")
+	_, err = login(t, address, "application_name", "api").Exec("select 1")
 	overloaded(t, err, "ERROR", "53300")
 	d := login(t, address)
 	send(t, d, pgwire.Query(g.query(1)))
@@ -70,7 +82,7 @@ func TestExplain(t *testing.T) {
 		t.Errorf("a full process: %+v", x)
 	}
 	must(t, e.SetLimit("capacity.max_checkout_waiters", "100"))
-	done := pausing(e, t.Context(), engine.Scope{Route: "postgres/postgres/x/read"})
+	done := pausing(e, t.Context(), view.Scope{Route: "postgres/postgres/x/read"})
 	select {
 	case err := <-done:
 		if err == nil || !strings.Contains(err.Error(), "no such route") {
@@ -84,7 +96,7 @@ func TestExplain(t *testing.T) {
 	answered(t, w, "TDCZI")
 	answered(t, d, "TDCZI")
 	rested(t, e)
-	pauseNow(t, e, engine.Scope{Route: "api"})
+	pauseNow(t, e, view.Scope{Route: "api"})
 	if x := ask(t, e, "api", "select 1"); x.Decision != engine.DecisionWait || x.Cause != "pause" || x.ExpectedWaitMs != -1 {
 		t.Errorf("a paused route: %+v", x)
 	}
@@ -117,7 +129,7 @@ func TestExplainExpectedWait(t *testing.T) {
 		})
 	}
 	until(t, "an estimate", func() bool {
-		x, err := f.e.Explain(engine.ExplainRequest{Database: "postgres", User: "postgres"})
+		x, err := f.e.Foresee(view.Request{Database: "postgres", User: "postgres"})
 		return err == nil && x.Decision == engine.DecisionWait && x.Before > 0 && x.ExpectedWaitMs > 0 && x.ExpectedWaitMs < 5000
 	})
 	close(stop)
@@ -128,36 +140,36 @@ func TestExplainExpectedWait(t *testing.T) {
 func TestExplainRefuses(t *testing.T) {
 	t.Parallel()
 	e, address := twoDatabases(t, "--server.max-pools=1", "--capacity.max-backends=1")
-	if _, err := e.Explain(engine.ExplainRequest{Database: "aa", User: "u"}); err == nil || !strings.Contains(err.Error(), `nearest: "a"`) {
+	if _, err := e.Foresee(view.Request{Database: "aa", User: "u"}); err == nil || !strings.Contains(err.Error(), `nearest: "a"`) {
 		t.Errorf("unknown database: %v", err)
 	}
-	if _, err := e.Explain(engine.ExplainRequest{Database: "a", User: "u", ClientAddr: "1.2.3.4:5"}); err == nil {
+	if _, err := e.Foresee(view.Request{Database: "a", User: "u", ClientAddr: "1.2.3.4:5"}); err == nil {
 		t.Error("an address with a port was taken")
 	}
 	c := loginTo(t, address, "a")
-	x, err := e.Explain(engine.ExplainRequest{Database: "b", User: "u"})
+	x, err := e.Foresee(view.Request{Database: "b", User: "u"})
 	must(t, err)
 	if x.Decision != engine.DecisionRefuse || x.Limit != "max_pools" {
 		t.Errorf("no pool to be had: %+v", x)
 	}
 	e2, address := twoDatabases(t, "--capacity.max-backends=1")
 	exec(t, loginTo(t, address, "a"), "begin")
-	x, err = e2.Explain(engine.ExplainRequest{Database: "b", User: "u"})
+	x, err = e2.Foresee(view.Request{Database: "b", User: "u"})
 	must(t, err)
 	if x.Decision != engine.DecisionWait || x.Cause != "host" || x.PoolExists {
 		t.Errorf("a full host for a pool to come: %+v", x)
 	}
-	pauseNow(t, e, engine.Scope{})
-	x, err = e.Explain(engine.ExplainRequest{Database: "a", User: "postgres"})
+	pauseNow(t, e, view.Scope{})
+	x, err = e.Foresee(view.Request{Database: "a", User: "postgres"})
 	must(t, err)
 	if x.Cause != "pause" {
 		t.Errorf("paused: %+v", x)
 	}
-	must(t, e.Resume(engine.Scope{}))
+	must(t, e.Resume(view.Scope{}))
 	exec(t, c, "begin")
 	go func() { _ = e.Drain(patience, nil) }()
 	until(t, "draining", func() bool {
-		x, err := e.Explain(engine.ExplainRequest{Database: "a", User: "postgres"})
+		x, err := e.Foresee(view.Request{Database: "a", User: "postgres"})
 		return err == nil && x.Decision == engine.DecisionRefuse && strings.Contains(x.Reason, "draining")
 	})
 	exec(t, c, "commit")

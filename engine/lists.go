@@ -37,36 +37,27 @@ func (l *clientList) next() *client {
 	return c
 }
 
-// serverList holds all servers of a worker, intrusive and doubly linked.
-type serverList struct{ first *server }
+// serverList holds all servers of a worker, as clientList does clients.
+type serverList struct{ items []*server }
 
 func (l *serverList) add(s *server) {
-	s.prev, s.next = nil, l.first
-	if l.first != nil {
-		l.first.prev = s
-	}
-	l.first = s
+	s.index = int32(len(l.items))
+	l.items = append(l.items, s)
 }
 
 func (l *serverList) remove(s *server) {
-	if s.prev != nil {
-		s.prev.next = s.next
-	} else {
-		l.first = s.next
-	}
-	if s.next != nil {
-		s.next.prev = s.prev
-	}
-	s.prev, s.next = nil, nil
+	last := l.items[len(l.items)-1]
+	l.items[s.index] = last
+	last.index = s.index
+	l.items[len(l.items)-1] = nil
+	l.items = l.items[:len(l.items)-1]
 }
 
 // each yields every server; the present one may be removed meanwhile.
 func (l *serverList) each(yield func(*server) bool) {
-	for s := l.first; s != nil; {
-		next := s.next
-		if !yield(s) {
+	for i := len(l.items) - 1; i >= 0; i-- {
+		if !yield(l.items[i]) {
 			return
 		}
-		s = next
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"pgkinetic/admin/view"
 	"pgkinetic/engine/reactor"
 	"pgkinetic/protocol"
 	"pgkinetic/protocol/sqllex"
@@ -104,21 +105,14 @@ const pinFlags = sqllex.Prepare | sqllex.Execute | sqllex.WithHold | sqllex.Temp
 type pinned struct {
 	n       atomic.Int64 // entries of holders, readable without the mutex
 	mu      sync.Mutex
-	holders map[uint64]*PinRow // by the client's number
+	holders map[uint64]*holding // by the client's number
 }
 
-// PinRow is one client that keeps a backend outside a transaction.
-type PinRow struct {
-	Client          uint64 // its number
-	Pool            string // entry/database/user
-	Database, User  string // as the client named them
-	ApplicationName string
-	Route           string // its label
-	ServerPID       uint32
-	Reasons         string // comma-separated
-	SinceMs         float64
-	since           int64
-	reasons         pinSet
+// holding is an entry of the list.
+type holding struct {
+	row     view.Pin // but its reasons and its age
+	since   int64
+	reasons pinSet
 }
 
 // mayPin tells whether c may get pins for these reasons; the answer holds for now,
@@ -162,12 +156,12 @@ func (c *client) enterPinned(p pinSet) bool {
 		return false
 	}
 	if k.holders == nil {
-		k.holders = map[uint64]*PinRow{}
+		k.holders = map[uint64]*holding{}
 	}
-	k.holders[c.id] = &PinRow{
+	k.holders[c.id] = &holding{since: c.w.now(), reasons: p, row: view.Pin{
 		Client: c.id, Pool: c.up.pool.title(), Database: c.up.tenant.Database, User: c.up.tenant.User,
-		ApplicationName: c.application(), Route: c.route.label, ServerPID: c.srv.pid, since: c.w.now(), reasons: p,
-	}
+		ApplicationName: c.application(), Route: c.route.label, ServerPID: c.srv.pid,
+	}}
 	k.n.Store(int64(len(k.holders)))
 	return true
 }
@@ -223,21 +217,21 @@ func (c *client) pinRefused(p pinSet) *protocol.ErrorFields {
 	}
 }
 
-func (k *pinned) rows(now int64) []PinRow {
+func (k *pinned) rows(now int64) []view.Pin {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	var rows []PinRow
+	var rows []view.Pin
 	for _, r := range k.holders {
-		row := *r
-		row.Reasons, row.SinceMs = row.reasons.String(), float64(now-row.since)/1e6
+		row := r.row
+		row.Reasons, row.SinceMs = r.reasons.String(), float64(now-r.since)/1e6
 		rows = append(rows, row)
 	}
-	slices.SortFunc(rows, func(a, b PinRow) int { return cmp.Compare(a.Client, b.Client) })
+	slices.SortFunc(rows, func(a, b view.Pin) int { return cmp.Compare(a.Client, b.Client) })
 	return rows
 }
 
 // Pinning shows who pins, pool by pool. Any goroutine.
-func (e *Engine) Pinning() (rows []PinRow) {
+func (e *Engine) Pinning() (rows []view.Pin) {
 	now := reactor.Now()
 	for _, p := range *e.registry.all.Load() {
 		rows = append(rows, p.pinned.rows(now)...)

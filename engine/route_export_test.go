@@ -60,8 +60,8 @@ func (e *Engine) Tallies() map[string]Tally {
 // Tally reads one label; the zero Tally if there is none.
 func (e *Engine) Tally(label string) Tally { return e.Tallies()[label] }
 
-// Routes counts the live routes, overflow routes left out, and those.
-func (e *Engine) Routes() (ordinary, overflows int) {
+// RouteCounts counts the live routes, overflow routes left out, and those.
+func (e *Engine) RouteCounts() (ordinary, overflows int) {
 	n := e.registry.routes.Counts()
 	return n.Routes, n.Overflows
 }

@@ -61,7 +61,7 @@ func TestFloodOfNames(t *testing.T) {
 			t.Errorf("another tenant's route was pushed out: %+v", n)
 		}
 	}
-	if routes, overflows := e.Routes(); routes > 16 || overflows != 1 {
+	if routes, overflows := e.RouteCounts(); routes > 16 || overflows != 1 {
 		t.Errorf("%d routes and %d overflow routes, allowed are 16 and 1", routes, overflows)
 	}
 	exec(t, steady, "select 1")

@@ -60,7 +60,7 @@ func TestFloodOfNamesMemory(t *testing.T) {
 	before := heap()
 	flood("second")
 	grown := int64(heap()) - int64(before)
-	routes, overflows := e.Routes()
+	routes, overflows := e.RouteCounts()
 	t.Logf("%d names more: the heap has grown by %d KiB; %d routes, %d overflow routes, %d labels", clients*names, grown>>10, routes, overflows, len(e.Tallies()))
 	// 4800 names of about 60 bytes, each with a route of half a kilobyte or more, would be more than 2 MiB.
 	if grown > 1<<20 {

@@ -131,7 +131,7 @@ type server struct {
 	cleaning       bool // the clean-up query is under way
 	cleanedAll     bool // and is DISCARD ALL
 	fatal          protocol.ErrorFields
-	prev, next     *server // worker.servers
+	index          int32 // in worker.servers
 }
 
 // setState is the single place where a server's state changes.

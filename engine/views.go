@@ -12,54 +12,11 @@ import (
 	"slices"
 	"strings"
 
+	"pgkinetic/admin/view"
 	"pgkinetic/admission"
 	"pgkinetic/admission/routing"
-	"pgkinetic/configs"
 	"pgkinetic/engine/reactor"
 )
-
-// BackpressureRow is how the routes under one label fare together.
-type BackpressureRow struct {
-	Route                 string // the label; "other" for those beyond the bound of labels
-	InFlight, MaxInFlight int    // the sums over its live routes
-	Waiting, MaxWaiters   int
-
-	Admitted     uint64 // given a backend
-	Queued       uint64 // had to wait for a permit
-	Rejected     uint64 // refused by a full queue
-	TimedOut     uint64 // waited for as long as they may, pauses included
-	Canceled     uint64 // by a CancelRequest while they waited
-	Disconnected uint64 // left while they waited
-	Shed         uint64 // gave their place in a full queue to a newcomer
-	Drained      uint64 // waited when the process was told to stop
-
-	// Of the waits since the start, requests that had a backend at once left out:
-	// upper bounds of the histogram's buckets, the last bound for what is beyond it.
-	WaitP50Ms, WaitP99Ms float64
-	OldestWaitMs         float64 // how long the oldest of those waits who wait now
-}
-
-// RouteRow is one live route.
-type RouteRow struct {
-	Route           string // its label
-	Pool            string // entry/database/user of its pool
-	Database, User  string // as clients named them; empty where the route does not tell them apart
-	ApplicationName string
-	ClientAddr      string
-	QueryClass      string
-	Rule            string // the rule's name, or its place in the list; empty for none
-	Overflow        bool   // shared by what there is no room for
-	Weight          int
-	OnFull          string
-	Paused          bool // itself, not only its database or the process
-
-	InFlight, MaxInFlight, PeakInFlight int
-	Waiting, MaxWaiters, PeakWaiting    int
-
-	// Capacity is what holds for a client of the pool's own user on this route,
-	// time-outs above all.
-	Capacity configs.Capacity
-}
 
 // RouteMetric is what metrics tell of one label.
 type RouteMetric struct {
@@ -177,11 +134,11 @@ func (k *labelSum) whole() WaitHistogram {
 }
 
 // Backpressure shows every label, in the order of their names. Any goroutine.
-func (e *Engine) Backpressure() []BackpressureRow {
-	var rows []BackpressureRow
+func (e *Engine) Backpressure() []view.Backpressure {
+	var rows []view.Backpressure
 	for _, k := range e.sums(reactor.Now()) {
 		waits := k.whole()
-		rows = append(rows, BackpressureRow{
+		rows = append(rows, view.Backpressure{
 			Route:    k.stats.label,
 			InFlight: k.inFlight, MaxInFlight: k.limit, Waiting: k.waiting, MaxWaiters: k.maxWaiters,
 			Admitted: k.counts[admission.Admitted], Queued: k.counts[admission.Queued],
@@ -220,32 +177,37 @@ func (e *Engine) RouteMetrics() RouteMetrics {
 	return m
 }
 
-// LiveRoutes shows every route that there is, in the order of labels, pools and
+// Routes shows every route that there is, in the order of labels, pools and
 // addresses. Any goroutine.
-func (e *Engine) LiveRoutes() []RouteRow {
+func (e *Engine) Routes() []view.Route {
 	s := e.settings.Load()
-	var rows []RouteRow
-	e.registry.routes.Each(func(p *pool, id routing.Identity, rt *route) {
-		n := rt.adm.Counts()
-		weight, policy := rt.adm.Share()
-		i := s.currentRule(&id)
-		row := RouteRow{
-			Route: rt.label, Pool: p.title(), Database: id.Key.Database, User: id.Key.User,
-			ApplicationName: id.Key.Application, QueryClass: id.Key.Class.String(), Rule: s.ruleTitle(i),
-			Overflow: id.Overflow(), Weight: weight, OnFull: policyName(policy), Paused: n.Paused,
-			InFlight: n.InFlight, MaxInFlight: n.Limit, PeakInFlight: n.PeakInFlight,
-			Waiting: n.Waiting, MaxWaiters: n.MaxWaiters, PeakWaiting: n.PeakWaiting,
-			Capacity: s.cfg.Effective(s.entry(p), s.cfg.User(p.key.user), s.rule(i)),
-		}
-		if id.Key.Addr.IsValid() {
-			row.ClientAddr = id.Key.Addr.String()
-		}
-		rows = append(rows, row)
-	})
-	slices.SortFunc(rows, func(a, b RouteRow) int {
+	var rows []view.Route
+	e.registry.routes.Each(func(p *pool, id routing.Identity, rt *route) { rows = append(rows, s.routeRow(p, &id, rt)) })
+	slices.SortFunc(rows, func(a, b view.Route) int {
 		return strings.Compare(a.Route+"\x00"+a.Pool+"\x00"+a.ClientAddr, b.Route+"\x00"+b.Pool+"\x00"+b.ClientAddr)
 	})
 	return rows
+}
+
+func (s *settings) routeRow(p *pool, id *routing.Identity, rt *route) view.Route {
+	n := rt.adm.Counts()
+	weight, policy := rt.adm.Share()
+	i := s.currentRule(id)
+	l := s.cfg.Effective(s.entry(p), s.cfg.User(p.key.user), s.rule(i))
+	row := view.Route{
+		Route: rt.label, Pool: p.title(), Database: id.Key.Database, User: id.Key.User,
+		ApplicationName: id.Key.Application, QueryClass: id.Key.Class.String(), Rule: s.ruleTitle(i),
+		Overflow: id.Overflow(), Weight: weight, OnFull: policyName(policy), Paused: n.Paused,
+		InFlight: n.InFlight, MaxInFlight: n.Limit, PeakInFlight: n.PeakInFlight,
+		Waiting: n.Waiting, MaxWaiters: n.MaxWaiters, PeakWaiting: n.PeakWaiting,
+		CheckoutTimeoutMs: int64(l.CheckoutTimeoutMs), QueryTimeoutMs: int64(l.QueryTimeoutMs),
+		TransactionTimeoutMs: int64(l.TransactionTimeoutMs), IdleClientTimeoutMs: int64(l.IdleClientTimeoutMs),
+		IdleTransactionTimeoutMs: int64(l.IdleTransactionTimeoutMs), OverloadErrorCode: l.OverloadErrorCode,
+	}
+	if id.Key.Addr.IsValid() {
+		row.ClientAddr = id.Key.Addr.String()
+	}
+	return row
 }
 
 // title names a pool in views.

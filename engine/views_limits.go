@@ -9,18 +9,11 @@ import (
 	"slices"
 	"strings"
 
+	"pgkinetic/admin/view"
 	"pgkinetic/admission/routing"
 	"pgkinetic/configs"
 	"pgkinetic/engine/reactor"
 )
-
-// LimitRow is one limit. Of says of what: "" for the process, or "database x",
-// "user x", "host x", "pool x", "route x".
-type LimitRow struct {
-	Name, Of             string
-	Value, Current, Peak int64
-	Origin               string // see settings.origin
-}
 
 // originUnknown is told of a setting when nobody told the engine where settings
 // come from.
@@ -84,11 +77,11 @@ func (s *settings) ruleTitle(i int) string {
 }
 
 // Limits shows every limit, those of the process first. Any goroutine.
-func (e *Engine) Limits() []LimitRow {
+func (e *Engine) Limits() []view.Limit {
 	s := e.settings.Load()
-	var rows []LimitRow
+	var rows []view.Limit
 	add := func(name, of string, value, current, peak int64, path string) {
-		rows = append(rows, LimitRow{name, of, value, current, peak, s.origin(path)})
+		rows = append(rows, view.Limit{Name: name, Of: of, Value: value, Current: current, Peak: peak, Origin: s.origin(path)})
 	}
 	c := s.cfg
 	k := &e.clientCap
@@ -105,11 +98,11 @@ func (e *Engine) Limits() []LimitRow {
 }
 
 // limitRows are the limits of what the registry holds.
-func (r *registry) limitRows(s *settings) (rows []LimitRow) {
+func (r *registry) limitRows(s *settings) (rows []view.Limit) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	add := func(name, of string, value, current, peak int, path string) {
-		rows = append(rows, LimitRow{name, of, int64(value), int64(current), int64(peak), s.origin(path)})
+		rows = append(rows, view.Limit{Name: name, Of: of, Value: int64(value), Current: int64(current), Peak: int64(peak), Origin: s.origin(path)})
 	}
 	add("max_pools", "", s.cfg.Server.MaxPools, len(r.pools), r.peak, "server.max_pools")
 	for _, name := range sortedNames(r.dbCli) {
@@ -177,7 +170,7 @@ func (s *settings) userPath(name, key string) string {
 
 // routeLimitRows are the limits of routes: for each of the two the route that is
 // fullest now, and the highest number that any route ever had.
-func (e *Engine) routeLimitRows(s *settings) []LimitRow {
+func (e *Engine) routeLimitRows(s *settings) []view.Limit {
 	inFlight := fullest{name: "max_route_in_flight", part: -1}
 	waiters := fullest{name: "max_route_waiters", part: -1}
 	t := e.registry.stats
@@ -190,7 +183,7 @@ func (e *Engine) routeLimitRows(s *settings) []LimitRow {
 		inFlight.see(rt, n.InFlight, n.Limit, n.PeakInFlight)
 		waiters.see(rt, n.Waiting, n.MaxWaiters, n.PeakWaiting)
 	})
-	return []LimitRow{inFlight.row(s), waiters.row(s)}
+	return []view.Limit{inFlight.row(s), waiters.row(s)}
 }
 
 // fullest finds the route that is fullest.
@@ -209,14 +202,14 @@ func (f *fullest) see(rt *route, current, limit, peak int) {
 }
 
 // row shows the fullest route; without any, what a new one would have.
-func (f *fullest) row(s *settings) LimitRow {
+func (f *fullest) row(s *settings) view.Limit {
 	if f.route == nil {
 		value := capacityValue(&s.cfg.Capacity, f.name).(int)
-		return LimitRow{Name: f.name, Value: int64(value), Peak: int64(f.peak), Origin: s.origin("capacity." + f.name)}
+		return view.Limit{Name: f.name, Value: int64(value), Peak: int64(f.peak), Origin: s.origin("capacity." + f.name)}
 	}
 	p := f.route.pool
 	path := s.pathOf(f.name, p.key.entry, p.key.user, s.currentRule(&f.route.id))
-	return LimitRow{
+	return view.Limit{
 		Name: f.name, Of: "route " + f.route.label, Value: int64(f.limit), Current: int64(f.current), Peak: int64(f.peak),
 		Origin: s.origin(path),
 	}

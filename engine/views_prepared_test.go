@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"slices"
 	"testing"
 
 	"pgkinetic/internal/pgtest"
@@ -33,7 +34,7 @@ func TestViewsOfSessions(t *testing.T) {
 	}
 	send(t, other, pgwire.Parse("s", "select 1"), pgwire.Sync())
 	types(t, other, 1)
-	prepared := e.Prepared()
+	prepared := slices.Collect(e.Prepared())
 	if len(prepared) != 2 || prepared[0].Client == 0 || prepared[0].Statements != 1 || prepared[1].Server == 0 || prepared[1].Statements != 1 {
 		t.Errorf("%+v", prepared)
 	}

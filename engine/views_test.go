@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"pgkinetic/admin/view"
 	"pgkinetic/engine"
 	"pgkinetic/internal/pgmock"
 	"pgkinetic/internal/pgtest"
@@ -13,7 +14,7 @@ import (
 )
 
 // backpressure is the row of a label.
-func backpressure(t testing.TB, e *engine.Engine, label string) engine.BackpressureRow {
+func backpressure(t testing.TB, e *engine.Engine, label string) view.Backpressure {
 	t.Helper()
 	for _, r := range e.Backpressure() {
 		if r.Route == label {
@@ -21,7 +22,7 @@ func backpressure(t testing.TB, e *engine.Engine, label string) engine.Backpress
 		}
 	}
 	t.Fatalf("no row %q in %+v", label, e.Backpressure())
-	return engine.BackpressureRow{}
+	return view.Backpressure{}
 }
 
 func metric(t testing.TB, e *engine.Engine, label string) engine.RouteMetric {
@@ -40,7 +41,7 @@ func TestEveryOutcome(t *testing.T) {
 	t.Parallel()
 	f := fill(t, pgtest.Shared(t), "--server.loops=2")
 	e := f.e
-	row := func() engine.BackpressureRow { return backpressure(t, e, plain) }
+	row := func() view.Backpressure { return backpressure(t, e, plain) }
 	if r := row(); r.InFlight != 1 || r.MaxInFlight != 1 || r.Waiting != 1 || r.MaxWaiters != 1 || r.Admitted != 2 || r.Queued != 1 { // the first login needs a backend
 		t.Errorf("filled: %+v", r)
 	}
@@ -70,7 +71,7 @@ func TestEveryOutcome(t *testing.T) {
 	d := login(t, f.address)
 	send(t, d, pgwire.Query("select 1")) // takes the first waiter's place
 	answered(t, f.waiter, "EZI")
-	want := engine.BackpressureRow{Admitted: 2, Queued: 5, Rejected: 1, TimedOut: 1, Canceled: 1, Disconnected: 1, Shed: 1}
+	want := view.Backpressure{Admitted: 2, Queued: 5, Rejected: 1, TimedOut: 1, Canceled: 1, Disconnected: 1, Shed: 1}
 	until(t, "every outcome counted", func() bool {
 		r := row()
 		return r.Admitted == want.Admitted && r.Queued == want.Queued && r.Rejected == want.Rejected && r.TimedOut == want.TimedOut &&
@@ -121,14 +122,14 @@ func TestEveryCause(t *testing.T) {
 			e, address := startYAML(t, databases(pgtest.Shared(t)), flags...)
 			c := login(t, address)
 			if cause == "pause" {
-				pauseNow(t, e, engine.Scope{})
+				pauseNow(t, e, view.Scope{})
 			} else {
 				exec(t, login(t, address), "begin") // keeps the only one; its end comes with the test's
 			}
 			queue(t, e, c, "select 1")
 			until(t, "a wait of 20 ms", func() bool { return backpressure(t, e, plain).OldestWaitMs >= 20 })
 			if cause == "pause" {
-				must(t, e.Resume(engine.Scope{}))
+				must(t, e.Resume(view.Scope{}))
 			} else {
 				must(t, pgwire.Cancel("tcp", address, c.PID, c.Key))
 			}
@@ -184,7 +185,7 @@ func TestLimits(t *testing.T) {
 	}
 	waiter := pgwire.Login(t, "tcp", address, "user", user, "database", "a")
 	queue(t, e, waiter, "select 1")
-	row := func(name, of string, value, current, peak int64) engine.LimitRow {
+	row := func(name, of string, value, current, peak int64) view.Limit {
 		t.Helper()
 		r := limitRow(t, e, name, of)
 		if r.Value != value || r.Current != current || r.Peak < peak || r.Peak > value {
@@ -232,8 +233,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestLiveRoutes: what tells a route apart, what holds on it, how full it is.
-func TestLiveRoutes(t *testing.T) {
+// TestRoutes: what tells a route apart, what holds on it, how full it is.
+func TestRoutes(t *testing.T) {
 	t.Parallel()
 	pgtest.Shared(t).Exec(t, "drop table if exists seen; create table seen (a int)")
 	e, address := startYAML(t, databases(pgtest.Shared(t))+
@@ -242,8 +243,8 @@ func TestLiveRoutes(t *testing.T) {
 	exec(t, c, "begin")
 	d := login(t, address, "application_name", "app")
 	exec(t, d, "insert into seen values (1)")
-	rows := map[string]engine.RouteRow{}
-	for _, r := range e.LiveRoutes() {
+	rows := map[string]view.Route{}
+	for _, r := range e.Routes() {
 		rows[r.Route] = r
 	}
 	r := rows["postgres/postgres/app/transaction"]
@@ -253,7 +254,7 @@ func TestLiveRoutes(t *testing.T) {
 		t.Errorf("%+v in %+v", r, rows)
 	}
 	w := rows["w"]
-	if w.Rule != "w" || w.Weight != 4 || w.OnFull != "drop_random" || w.Capacity.QueryTimeoutMs != 7000 || w.ClientAddr != "" || w.PeakInFlight != 1 {
+	if w.Rule != "w" || w.Weight != 4 || w.OnFull != "drop_random" || w.QueryTimeoutMs != 7000 || w.ClientAddr != "" || w.PeakInFlight != 1 {
 		t.Errorf("%+v in %+v", w, rows)
 	}
 }
@@ -336,7 +337,7 @@ func TestWaitForConnectIsSeen(t *testing.T) {
 	}
 	// The host counts as down connect_timeout_ms after its first failure, which came a moment after the login began to wait.
 	until(t, "a new request to be refused at once", func() bool {
-		x, err := e.Explain(engine.ExplainRequest{Database: "postgres", User: "postgres"})
+		x, err := e.Foresee(view.Request{Database: "postgres", User: "postgres"})
 		must(t, err)
 		return x.Decision == engine.DecisionRefuse && x.Limit == "" && x.Reason != ""
 	})

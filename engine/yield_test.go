@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"pgkinetic/engine"
+	"pgkinetic/admin/view"
 	"pgkinetic/internal/pgtest"
 	"pgkinetic/internal/pgwire"
 )
@@ -33,7 +33,7 @@ func pipelining(c *pgwire.Conn) (ended <-chan struct{}) {
 // paused.
 func TestPipelineYieldsToPause(t *testing.T) {
 	t.Parallel()
-	for _, scope := range []engine.Scope{{}, {Database: "postgres"}, {Route: plain}} {
+	for _, scope := range []view.Scope{{}, {Database: "postgres"}, {Route: plain}} {
 		t.Run(scope.String(), func(t *testing.T) {
 			t.Parallel()
 			e, address := startYAML(t, databases(pgtest.Shared(t)), "--admission.route-key=database,user")

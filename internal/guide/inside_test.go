@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"pgkinetic/admin/view"
 	"pgkinetic/configs"
 	"pgkinetic/engine"
 	"pgkinetic/internal/pgtest"
@@ -47,7 +48,7 @@ func TestPauseOfTheGuide(t *testing.T) {
 	messages := documented(t)
 	e, address := startInside(t, "--capacity.pause-timeout-ms=200", "--capacity.checkout-timeout-ms=100")
 	c := pgwire.Login(t, "tcp", address, "user", "postgres", "database", "postgres")
-	if err := e.Pause(t.Context(), engine.Scope{}); err != nil {
+	if err := e.Pause(t.Context(), view.Scope{}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := c.Exec("select 1")
@@ -61,14 +62,14 @@ func TestPauseOfTheGuide(t *testing.T) {
 	for i := range two {
 		two[i] = pgwire.Login(t, "tcp", address, "user", "postgres", "database", "postgres")
 	}
-	if err := e.Pause(t.Context(), engine.Scope{}); err != nil {
+	if err := e.Pause(t.Context(), view.Scope{}); err != nil {
 		t.Fatal(err)
 	}
 	answers := ask(two, "select 1")
 	if got := refusal(t, <-answers).Fields['M']; got != messages[0] {
 		t.Errorf("got %q, want %q", got, messages[0])
 	}
-	if err := e.Resume(engine.Scope{}); err != nil {
+	if err := e.Resume(view.Scope{}); err != nil {
 		t.Fatal(err)
 	}
 	if a := <-answers; a.err != nil {

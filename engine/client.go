@@ -112,8 +112,8 @@ type client struct {
 
 	listens    *clientListens // nil while it does not LISTEN
 	console    *consoleRun
-	choices    []choice       // by class, of the present generation
-	generation uint32         // of the settings that choices were made under
+	choices    []choice // by class, of the present generation
+	generation uint32   // of the settings that choices were made under
 
 	rest       int64 // bytes of a large message that are still to come
 	since      int64 // when the present state or the present silence began

@@ -26,14 +26,14 @@ const bridgeBuffer = 64 << 10
 type bridge struct {
 	post func() // brings the loop to a turn; not again before the turn has begun
 
-	mu       sync.Mutex
-	changed  sync.Cond // for the goroutine
-	in, out  []byte
-	posted   bool
-	waits    bool // the loop holds bytes back until there is room in in
-	ended    bool // by the goroutine: nothing will be written any more
-	wasCut   bool // by the loop: the client is gone
-	peak     int  // the most bytes that in or out ever held
+	mu      sync.Mutex
+	changed sync.Cond // for the goroutine
+	in, out []byte
+	posted  bool
+	waits   bool // the loop holds bytes back until there is room in in
+	ended   bool // by the goroutine: nothing will be written any more
+	wasCut  bool // by the loop: the client is gone
+	peak    int  // the most bytes that in or out ever held
 }
 
 func newBridge(post func()) *bridge {

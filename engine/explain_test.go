@@ -41,8 +41,11 @@ func TestExplain(t *testing.T) {
 	rows, err := e.Explain(view.Request{Database: "postgres", User: "postgres", ApplicationName: "api", Query: "select 1"})
 	must(t, err)
 	for _, want := range []view.Explained{
-		{Item: "route", Value: "api"}, {Item: "decision", Value: "run"}, {Item: "opens_backend", Value: "true"},
-		{Item: "waits_for", Value: "connect"}, {Item: "max_route_in_flight", Value: "1", From: "configuration"},
+		{Item: "route", Value: "api"},
+		{Item: "decision", Value: "run"},
+		{Item: "opens_backend", Value: "true"},
+		{Item: "waits_for", Value: "connect"},
+		{Item: "max_route_in_flight", Value: "1", From: "configuration"},
 	} {
 		if !slices.Contains(rows, want) {
 			t.Errorf("no row %+v in %+v", want, rows)

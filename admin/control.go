@@ -69,7 +69,7 @@ type Commands interface {
 	KillClient(id uint64) error
 	Disable(database string) error
 	Enable(database string) error
-	// WaitClose returns when the backends of a database that were there at the latest Reconnect are closed.
+	// WaitClose returns when the backends of a database, of all if it is empty, that were there at the latest Reconnect are closed.
 	WaitClose(ctx context.Context, database string) error
 	// Suspend stops reading from clients and returns when everything buffered has been passed on.
 	Suspend(context.Context) error

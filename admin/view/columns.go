@@ -1,9 +1,12 @@
 package view
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 	"reflect"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -77,18 +80,17 @@ func kindOf(t reflect.Type) Kind {
 const TimeLayout = "2006-01-02 15:04:05 MST"
 
 // AppendText appends the column's value in a row as text, as PostgreSQL would
-// write it; ok is false, and nothing appended, for a NULL.
+// write it; ok is false, and nothing appended, for a NULL. Text that came from
+// clients in another encoding is made valid UTF-8, and counts beyond the largest
+// bigint are shown as that.
 func (c Column) AppendText(b []byte, row reflect.Value) (text []byte, ok bool) {
-	v := row.Field(c.at)
-	if c.null {
-		if v.IsNil() {
-			return b, false
-		}
-		v = v.Elem()
+	v, ok := c.field(row)
+	if !ok {
+		return b, false
 	}
 	switch c.Kind {
 	case Text:
-		return append(b, v.String()...), true
+		return append(b, strings.ToValidUTF8(v.String(), "\uFFFD")...), true
 	case Bool:
 		if v.Bool() {
 			return append(b, 't'), true
@@ -97,28 +99,55 @@ func (c Column) AppendText(b []byte, row reflect.Value) (text []byte, ok bool) {
 	case Number:
 		return strconv.AppendFloat(b, v.Float(), 'f', -1, 64), true
 	case Time:
-		t := v.Interface().(time.Time)
-		if t.IsZero() {
-			return b, false
+		return v.Interface().(time.Time).UTC().AppendFormat(b, TimeLayout), true
+	}
+	return strconv.AppendInt(b, integer(v), 10), true
+}
+
+// AppendBinary is AppendText in PostgreSQL's binary formats: Integer is a bigint,
+// Number a double precision, Bool a boolean; times of day are text.
+func (c Column) AppendBinary(b []byte, row reflect.Value) (value []byte, ok bool) {
+	v, ok := c.field(row)
+	if !ok {
+		return b, false
+	}
+	switch c.Kind {
+	case Bool:
+		if v.Bool() {
+			return append(b, 1), true
 		}
-		return t.UTC().AppendFormat(b, TimeLayout), true
+		return append(b, 0), true
+	case Number:
+		return binary.BigEndian.AppendUint64(b, math.Float64bits(v.Float())), true
+	case Integer:
+		return binary.BigEndian.AppendUint64(b, uint64(integer(v))), true
 	}
+	return c.AppendText(b, row)
+}
+
+// field is the column's field in a row; ok is false for a NULL.
+func (c Column) field(row reflect.Value) (v reflect.Value, ok bool) {
+	v = row.Field(c.at)
+	if c.null {
+		if v.IsNil() {
+			return v, false
+		}
+		v = v.Elem()
+	}
+	return v, c.Kind != Time || !v.Interface().(time.Time).IsZero()
+}
+
+func integer(v reflect.Value) int64 {
 	if v.CanUint() {
-		return strconv.AppendUint(b, v.Uint(), 10), true
+		return int64(min(v.Uint(), math.MaxInt64))
 	}
-	return strconv.AppendInt(b, v.Int(), 10), true
+	return v.Int()
 }
 
 // Value gives the column's value in a row for JSON: nil for a NULL.
 func (c Column) Value(row reflect.Value) any {
-	v := row.Field(c.at)
-	if c.null {
-		if v.IsNil() {
-			return nil
-		}
-		v = v.Elem()
-	}
-	if c.Kind == Time && v.Interface().(time.Time).IsZero() {
+	v, ok := c.field(row)
+	if !ok {
 		return nil
 	}
 	return v.Interface()

@@ -96,6 +96,8 @@ type Socket struct {
 	RemotePID          int64     `col:"remote_pid"`
 	TLS                string    `col:"tls"`
 	ApplicationName    string    `col:"application_name"`
+	PreparedStatements int       `col:"prepared_statements"`
+	ID                 uint64    `col:"id"`
 	RecvPos            int       `col:"recv_pos"`
 	PktPos             int       `col:"pkt_pos"`
 	PktRemain          int64     `col:"pkt_remain"` // bytes of the present message still to come
@@ -103,8 +105,6 @@ type Socket struct {
 	SendRemain         int       `col:"send_remain"` // bytes that the peer has not taken
 	PktAvail           int       `col:"pkt_avail"`   // bytes read and held
 	SendAvail          int       `col:"send_avail"`
-	PreparedStatements int       `col:"prepared_statements"`
-	ID                 uint64    `col:"id"`
 }
 
 // FD is a row of SHOW FDS. Secrets are never shown: password is empty.
@@ -234,7 +234,8 @@ type Mem struct {
 	MemTotal int64  `col:"memtotal"`
 }
 
-// Setting is a row of SHOW CONFIG.
+// Setting is a row of SHOW SETTINGS, and without the origin, which PgBouncer does
+// not show, of SHOW CONFIG.
 type Setting struct {
 	Key        string `col:"key"`
 	Value      string `col:"value"` // secrets masked

@@ -150,6 +150,12 @@ type client struct {
 	asked      uint8 // encryption requests seen, a bit each
 }
 
+// ordinary tells whether commands of operators concern c: it is no operator, and not
+// about to become one.
+func (c *client) ordinary() bool {
+	return c.console == nil && (c.auth == nil || !c.w.eng.isConsole(c.auth.database))
+}
+
 // setState is the single place where a client's state changes.
 func (c *client) setState(to clientState) {
 	if clientEdges[c.state]&(1<<to) == 0 {
@@ -184,12 +190,14 @@ func (c *client) OnReady(_ *reactor.Socket, ev reactor.Events) {
 // mayRead tells whether bytes of this client have a place to go.
 func (c *client) mayRead() bool {
 	switch c.state {
-	case clientStartup, clientIdle, clientSkipping, clientConsole:
+	case clientStartup, clientConsole:
 		return !c.held
+	case clientIdle, clientSkipping:
+		return !c.held && c.w.suspended == suspendedNot
 	case clientAuth:
 		return c.auth.awaits()
 	case clientLinked:
-		return !c.held && !c.srv.again.failed && c.room() > 0
+		return !c.held && c.w.suspended == suspendedNot && !c.srv.again.failed && c.room() > 0
 	}
 	return false
 }
@@ -321,7 +329,10 @@ func (c *client) consumes() bool {
 // readFailed ends a read that gave no bytes.
 func (c *client) readFailed(err error) {
 	if err == errAgain {
-		c.wantRead = false
+		if c.wantRead { // the clock of an idle client stood still
+			c.wantRead = false
+			c.armTimer()
+		}
 		return
 	}
 	c.close(reasonClientGone)

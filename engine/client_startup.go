@@ -38,6 +38,10 @@ func (c *client) consumeStartup(p []byte) int {
 			c.fatal(reasonClientProtocol, violationError(0, err))
 			return i
 		}
+		if c.mustHold(&st) {
+			c.held = true
+			return i
+		}
 		i += n
 		switch st.Kind {
 		case protocol.KindSSLRequest, protocol.KindGSSENCRequest:

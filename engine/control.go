@@ -126,8 +126,15 @@ func each[T any](e *Engine, items []T, f func(w *worker, item T)) error {
 
 // walk calls visit for every client that is there when it begins, on the client's
 // loop, and first begin on each loop. A client that comes meanwhile may be left
-// out, one may be visited twice; visit must not add or remove any.
+// out, one may be visited twice; visit may close its client, and must not add or
+// remove any other.
 func (e *Engine) walk(begin func(w *worker), visit func(c *client)) {
+	e.everywhere(func() func(*worker) bool { return walker(begin, visit) })
+}
+
+// everywhere runs what turn gives on each loop that runs, until it answers false, and
+// waits for all of them.
+func (e *Engine) everywhere(turn func() func(w *worker) (again bool)) {
 	type sent struct {
 		w *worker
 		k *control
@@ -135,7 +142,7 @@ func (e *Engine) walk(begin func(w *worker), visit func(c *client)) {
 	var all []sent
 	for _, w := range e.workers {
 		if !w.loop.Stopped() {
-			all = append(all, sent{w, w.submit(walker(begin, visit))})
+			all = append(all, sent{w, w.submit(turn())})
 		}
 	}
 	for _, s := range all {

@@ -92,6 +92,11 @@ func (e *Engine) awaitPause(ctx context.Context, p *pause, busy func() bool) err
 	return nil
 }
 
+// stateNow tells how the process stands as a whole. Any goroutine.
+func (e *Engine) stateNow() (draining, paused, suspended bool) {
+	return e.draining.Load(), e.adm.Paused(), e.suspended.Load()
+}
+
 func (e *Engine) allStopped() bool {
 	return !slices.ContainsFunc(e.workers, func(w *worker) bool { return !w.loop.Stopped() })
 }
@@ -167,8 +172,9 @@ func (r *registry) pausedRouteNames() (names map[string]*pause) {
 	return names
 }
 
-// Resume ends the pause of a scope and lets its waiters go at once. What is paused
-// by another name, or with the whole process, stays so. Any goroutine but a loop's.
+// Resume ends the pause of a scope (of the process: and its suspension) and lets its
+// waiters go at once. What is paused by another name, or with the whole process,
+// stays so. Any goroutine but a loop's.
 func (e *Engine) Resume(scope view.Scope) error {
 	e.operating.Lock()
 	defer e.operating.Unlock()
@@ -186,7 +192,7 @@ func (e *Engine) Resume(scope view.Scope) error {
 	default:
 		p, err = e.resumeAll()
 	}
-	if err != nil {
+	if err != nil || p == nil {
 		return err
 	}
 	e.walk(func(*worker) {}, (*client).rearm)
@@ -197,6 +203,9 @@ func (e *Engine) Resume(scope view.Scope) error {
 
 func (e *Engine) resumeAll() (*pause, error) {
 	p := e.pausedAll
+	if e.endSuspension() && p == nil {
+		return nil, nil
+	}
 	if p == nil {
 		return nil, fmt.Errorf("the process is %w", ErrNotPaused)
 	}

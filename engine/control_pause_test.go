@@ -17,9 +17,15 @@ import (
 // twoDatabases is an engine with the databases a and b, both of them postgres of pg, and a rule named bulk.
 func twoDatabases(t testing.TB, settings ...string) (*engine.Engine, string) {
 	t.Helper()
+	return startYAML(t, twoEntries(t), settings...)
+}
+
+// twoEntries is the settings text of twoDatabases.
+func twoEntries(t testing.TB) string {
+	t.Helper()
 	addr := pgtest.Shared(t).Addr()
-	return startYAML(t, fmt.Sprintf("databases: [{name: a, hosts: [%q], dbname: postgres}, {name: b, hosts: [%q], dbname: postgres}]\n"+
-		"routes: [{name: bulk, match: {application_name: bulk}}]\n", addr, addr), settings...)
+	return fmt.Sprintf("databases: [{name: a, hosts: [%q], dbname: postgres}, {name: b, hosts: [%q], dbname: postgres}]\n"+
+		"routes: [{name: bulk, match: {application_name: bulk}}]\n", addr, addr)
 }
 
 func loginTo(t testing.TB, address, database string, more ...string) *pgwire.Conn {

@@ -11,7 +11,7 @@
 //	request.go      asking admission; refusals
 //	routes.go classes.go  which route a request belongs to
 //	settings.go     what may change while it runs
-//	control*.go     changing it; PAUSE, RESUME
+//	control*.go     changing it; PAUSE, SUSPEND, RESUME, DISABLE, KILL_CLIENT
 //	views*.go explain.go  what is to be seen of admission
 //	prepared*.go answers.go retry.go  prepared statements; answers made here
 //	effects.go      what executing a text does to the session
@@ -23,7 +23,7 @@
 //	console*.go     operators on the main port
 //	listen*.go      LISTEN and NOTIFY
 //	timeouts.go     every clock
-//	drain.go        the graceful stop
+//	drain.go        the graceful stop, SHUTDOWN
 //	alive.go        whether the loops turn
 //	pools.go host.go backing.go  what clients share; what servers are made of
 package engine
@@ -32,7 +32,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -41,6 +40,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"pgkinetic/admin/view"
 	"pgkinetic/admission"
 	"pgkinetic/configs"
 	"pgkinetic/engine/auth"
@@ -71,17 +71,18 @@ type Engine struct {
 	clientIDs       atomic.Uint64
 	serverIDs       atomic.Uint64
 
-	operating sync.Mutex // lets one change of settings or pauses in at a time
-	pausedAll *pause     // of the process; under operating
-	started   atomic.Bool
-	draining  atomic.Bool
-	drainEnd  atomic.Int64 // reactor.Now() at which what is left is cut
-	cut       atomic.Int64 // transactions cut at the deadline
-	failed    atomic.Pointer[error]
-	failOnce  sync.Once
-	failure   chan struct{}
-	running   sync.WaitGroup
-	consoles  consoles
+	operating  sync.Mutex // lets one change of settings or pauses in at a time
+	pausedAll  *pause     // of the process; under operating
+	suspension *pause     // of the process; under operating
+	started    atomic.Bool
+	draining   atomic.Bool
+	suspended  atomic.Bool
+	drain      drain
+	failed     atomic.Pointer[error]
+	failOnce   sync.Once
+	failure    chan struct{}
+	running    sync.WaitGroup
+	consoles   consoles
 }
 
 const (
@@ -98,6 +99,7 @@ const (
 func New(cfg *configs.Config, log *slog.Logger, more ...Option) (*Engine, error) {
 	loops := loopCount(cfg.Server.Loops, runtime.GOMAXPROCS(0))
 	e := &Engine{cfg: cfg, log: log, failure: make(chan struct{})}
+	e.drain.requests = make(chan view.ShutdownMode, shutdownsQueued)
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails on Linux
 	e.instance = binary.BigEndian.Uint64(b[:])
@@ -257,49 +259,6 @@ func (e *Engine) fail(err error) {
 	e.failed.CompareAndSwap(nil, &err)
 	e.log.Error("a part of the process failed; draining", "error", err)
 	e.failOnce.Do(func() { close(e.failure) })
-}
-
-var errCut = errors.New("the drain deadline cut open transactions")
-
-// Drain ends service: new logins are answered 57P01, clients are closed between
-// transactions, at the deadline in any case. It blocks until the last has gone,
-// or stop is closed (then everything is cut). It returns nil when no transaction
-// was cut.
-func (e *Engine) Drain(timeout time.Duration, stop <-chan struct{}) error {
-	e.drainEnd.Store(reactor.Now() + int64(timeout))
-	e.draining.Store(true)
-	hard := time.Now().Add(timeout + stopGrace)
-	last := time.Now()
-	for e.clients() > 0 && time.Now().Before(hard) {
-		select {
-		case <-stop:
-			e.drainEnd.Store(reactor.Now())
-			stop = nil
-			hard = time.Now().Add(stopGrace)
-		case <-time.After(stopPoll):
-		}
-		if time.Since(last) >= 5*time.Second {
-			last = time.Now()
-			e.log.Info("draining", "clients", e.clients())
-		}
-	}
-	if n := e.clients(); n > 0 {
-		e.cut.Add(n)
-	}
-	if e.cut.Load() > 0 {
-		return errCut
-	}
-	return nil
-}
-
-// clients counts open client connections of loops that run.
-func (e *Engine) clients() (n int64) {
-	for _, w := range e.workers {
-		if !w.loop.Stopped() {
-			n += w.stats.clientsOpen.Load()
-		}
-	}
-	return n
 }
 
 // Stop ends loops and acceptor and releases everything. It blocks until done.

@@ -130,6 +130,7 @@ type registry struct {
 	stats   *statsTable
 
 	pausedDatabases, pausedRoutes map[string]*pause // control_pause.go
+	disabled                      map[string]bool   // control_disable.go
 }
 
 func newRegistry(e *Engine, loops int) *registry {
@@ -137,7 +138,7 @@ func newRegistry(e *Engine, loops int) *registry {
 		eng: e, hosts: map[configs.Host]*host{}, pools: map[poolKey]*pool{}, users: map[userPoolKey]*userPool{},
 		dbCaps: map[string]*admission.Cap{}, usrCaps: map[string]*admission.Cap{},
 		dbCli: map[string]*clientCap{}, usrCli: map[string]*clientCap{}, lookups: map[string]*lookup.Lookup{},
-		pausedDatabases: map[string]*pause{}, pausedRoutes: map[string]*pause{},
+		pausedDatabases: map[string]*pause{}, pausedRoutes: map[string]*pause{}, disabled: map[string]bool{},
 	}
 	r.all.Store(&[]*pool{})
 	r.stats = newStatsTable(loops)
@@ -166,6 +167,9 @@ func (r *registry) find(database, user string) (*userPool, closeReason, *protoco
 	if entry == nil {
 		return nil, reasonLoginRefused, loginError(protocol.CodeInvalidCatalogName,
 			fmt.Sprintf("database %q does not exist", database))
+	}
+	if r.refuses(entry, database) {
+		return nil, reasonDisabled, disabledError(database)
 	}
 	usr := cfg.User(user)
 	key := poolKey{

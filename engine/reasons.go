@@ -29,6 +29,8 @@ const (
 	reasonBackendLost                    // the backend died under an open block or half a message
 	reasonStatementMode                  // a block stayed open in statement mode
 	reasonDraining                       // shutdown
+	reasonKilled                         // KILL, KILL_CLIENT
+	reasonDisabled                       // DISABLE
 	reasonCancelDone                     // a cancel request's connection has served its purpose
 	reasonServerIdle                     // pool_idle_timeout_ms
 	reasonServerLifetime                 // pool_max_lifetime_ms
@@ -69,6 +71,8 @@ var reasonNames = [reasonCount]string{
 	reasonBackendLost:        "backend_lost",
 	reasonStatementMode:      "statement_mode",
 	reasonDraining:           "draining",
+	reasonKilled:             "killed",
+	reasonDisabled:           "database_disabled",
 	reasonCancelDone:         "cancel_done",
 	reasonServerIdle:         "idle_timeout",
 	reasonServerLifetime:     "max_lifetime",

@@ -19,7 +19,7 @@ func (c *client) request(typ byte, m []byte, size int) disposition {
 		return c.refuse(typ, l.refused)
 	}
 	if w.eng.draining.Load() {
-		c.fatal(reasonDraining, errShutdown)
+		c.leaveAtBoundary()
 		return gone
 	}
 	c.choose(c.classOf(typ, &l))

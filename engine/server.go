@@ -211,8 +211,11 @@ func (s *server) onReadable() {
 // room is how many bytes may be read for the client: max_backend_buffer_bytes
 // minus what it has not taken. Without a client the answers are dropped.
 func (s *server) room() int {
-	if s.client == nil {
+	switch {
+	case s.client == nil:
 		return readBudget
+	case s.w.suspended == suspendedAll:
+		return 0
 	}
 	return s.client.limits.MaxBackendBufferBytes - s.client.out.Len() - s.in.Len()
 }

@@ -332,8 +332,8 @@ func (s *server) settleLinked() {
 		c.armTimer() // the batch of settings is done; the client's request is yet to be sent
 		return
 	}
-	if s.w.eng.draining.Load() && c.in.Len() == 0 {
-		c.fatal(reasonDraining, errShutdown)
+	if s.w.eng.draining.Load() && c.goesNow() {
+		c.leaveAtBoundary()
 		return
 	}
 	if !c.resolve(s) || s.tellReset(c) || s.askPins(c) || s.checkReset(c) || s.shedCopies() {

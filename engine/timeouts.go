@@ -74,9 +74,13 @@ func (c *client) deadline() earliest {
 	case clientLoginWait, clientWaiting:
 		c.waitDeadline(&e)
 	case clientIdle, clientSkipping:
-		e.add(timeoutIdleClient, c.since, int64(l.IdleClientTimeoutMs))
+		if w.suspended == suspendedNot && !c.wantRead { // else it may have sent something
+			e.add(timeoutIdleClient, c.since, int64(l.IdleClientTimeoutMs))
+		}
 	case clientLinked:
-		c.linkedDeadlines(&e)
+		if w.suspended == suspendedNot {
+			c.linkedDeadlines(&e)
+		}
 	}
 	return e
 }

@@ -63,9 +63,11 @@ type worker struct {
 	ahead      []byte                // during a walk over a client's input: what follows the message in hand
 	refusal    *protocol.ErrorFields // why a message is excluded, until its walk has ended the client
 
-	tick     reaper.Timer
-	lastScan int64
-	routesAt int64 // when the next round over the routes begins
+	tick        reaper.Timer
+	lastScan    int64
+	suspended   suspended
+	suspendedAt int64 // when that began
+	routesAt    int64 // when the next round over the routes begins
 }
 
 // tickInterval is the period of a worker's housekeeping.

@@ -28,3 +28,14 @@ const (
 	ShutdownWaitForClients
 	ShutdownWaitForServers
 )
+
+// String gives the command.
+func (m ShutdownMode) String() string {
+	switch m {
+	case ShutdownWaitForClients:
+		return "SHUTDOWN WAIT_FOR_CLIENTS"
+	case ShutdownWaitForServers:
+		return "SHUTDOWN WAIT_FOR_SERVERS"
+	}
+	return "SHUTDOWN"
+}

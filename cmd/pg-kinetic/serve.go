@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"pgkinetic/admin/view"
 	"pgkinetic/configs"
 	"pgkinetic/engine"
 )
@@ -53,6 +54,7 @@ func serve(from source, l loaded, log *slog.Logger) int {
 	for _, l := range e.Listeners() {
 		log.Info("listening", "network", l.Network, "address", l.Address)
 	}
+	mode := view.ShutdownWaitForClients
 	for working := true; working; {
 		select {
 		case <-e.Failed():
@@ -61,9 +63,12 @@ func serve(from source, l loaded, log *slog.Logger) int {
 			reload(e, from, log)
 		case s := <-signals:
 			working = !stops(s, log)
+		case mode = <-e.Shutdowns():
+			log.Info("draining", "command", mode.String())
+			working = false
 		}
 	}
-	return drain(e, cfg, signals, log)
+	return drain(e, mode, cfg, signals, log)
 }
 
 // stops tells whether a signal is one to stop.
@@ -76,8 +81,8 @@ func stops(s os.Signal, log *slog.Logger) bool {
 	return true
 }
 
-// drain ends service in order; a second SIGTERM or SIGINT cuts it short.
-func drain(e *engine.Engine, cfg *configs.Config, signals <-chan os.Signal, log *slog.Logger) int {
+// drain ends service in order; a second SIGTERM or SIGINT, or SHUTDOWN, cuts it short.
+func drain(e *engine.Engine, mode view.ShutdownMode, cfg *configs.Config, signals <-chan os.Signal, log *slog.Logger) int {
 	now := make(chan struct{})
 	done := make(chan struct{})
 	go func() {
@@ -89,13 +94,19 @@ func drain(e *engine.Engine, cfg *configs.Config, signals <-chan os.Signal, log 
 					close(now)
 					return
 				}
+			case m := <-e.Shutdowns():
+				if m == view.ShutdownNow {
+					log.Warn("stopping at once", "command", m.String())
+					close(now)
+					return
+				}
 			case <-done:
 				return
 			}
 		}
 	}()
 	code := exitOK
-	if err := e.Drain(time.Duration(cfg.Drain.TimeoutMs)*time.Millisecond, now); err != nil {
+	if err := e.End(mode, time.Duration(cfg.Drain.TimeoutMs)*time.Millisecond, now); err != nil {
 		log.Error("drained", "error", err)
 		code = exitFailure
 	}

@@ -266,6 +266,14 @@ func (c *client) offer(typ byte, m []byte, size int) disposition {
 // pass gives a message that inspect has seen to the backend, as far as the
 // tracker allows.
 func (c *client) pass(typ byte, m []byte, l *look) disposition {
+	d := c.passOn(typ, m, l)
+	if c.w.slow.after > 0 && d <= sentFlush {
+		c.remember(typ, m, l)
+	}
+	return d
+}
+
+func (c *client) passOn(typ byte, m []byte, l *look) disposition {
 	switch typ {
 	case protocol.FrontendQuery:
 		return c.passQuery(m, l)

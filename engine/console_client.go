@@ -31,12 +31,12 @@ const consoleMost = 64
 
 // ConsoleClient is who a console's session is for.
 type ConsoleClient struct {
-	User, Database  string
-	ApplicationName string
-	Admin           bool   // may change things; else only look
-	ProcessID       uint32 // what BackendKeyData is to say
-	Key             []byte
-	Canceled        <-chan struct{} // has a value after a CancelRequest
+	User, Database string
+	Params         []protocol.Param // of its StartupMessage
+	Admin          bool             // may change things; else only look
+	PID            uint32           // what BackendKeyData is to say
+	Key            []byte
+	Canceled       <-chan struct{} // has a value after a CancelRequest
 }
 
 // ServeConsole is a console's session: it begins behind AuthenticationOk with what
@@ -109,17 +109,11 @@ func (c *client) enterConsole(run *authRun) {
 	c.send(w.answer)
 	w.stats.clientLogins.inc()
 	who := ConsoleClient{
-		User: run.user, Database: run.database, Admin: isAdmin,
-		ProcessID: c.processID(), Key: c.cancelKey(nil), Canceled: k.canceled,
-	}
-	for _, p := range run.params {
-		if p.Name == "application_name" {
-			who.ApplicationName = p.Value
-		}
+		User: run.user, Database: run.database, Params: run.params, Admin: isAdmin,
+		PID: c.processID(), Key: c.cancelKey(nil), Canceled: k.canceled,
 	}
 	if w.eng.cfg.Log.Connections {
-		w.log.Info("console connected", "client", c.id, "address", c.address(), "user", run.user, "admin", isAdmin,
-			"application", who.ApplicationName, "tls", c.sock.IsSecure())
+		w.log.Info("console connected", "client", c.id, "address", c.address(), "user", run.user, "admin", isAdmin, "tls", c.sock.IsSecure())
 	}
 	w.eng.consoles.begin(k, who)
 	c.armTimer()

@@ -23,6 +23,7 @@
 //	console*.go     operators on the main port
 //	listen*.go      LISTEN and NOTIFY
 //	timeouts.go     every clock
+//	slow.go report.go  the log of slow queries, of refusals, of what was done
 //	drain.go        the graceful stop, SHUTDOWN
 //	alive.go        whether the loops turn
 //	pools.go host.go backing.go  what clients share; what servers are made of
@@ -83,6 +84,7 @@ type Engine struct {
 	failure    chan struct{}
 	running    sync.WaitGroup
 	consoles   consoles
+	reporter   *reporter
 }
 
 const (
@@ -179,6 +181,7 @@ func (e *Engine) makeWorkers(loops int) error {
 		w := &worker{id: i, eng: e, log: e.log, adm: e.adm, statements: statements.NewCache(e.statements)}
 		w.mail.wake.Kind = msgMail
 		w.cancels.w = w
+		w.slow.set(e.cfg)
 		w.tick.Init(tickHandler{w})
 		loop, err := reactor.NewLoop(i, reactor.LoopOptions{OnMessage: w.onMessage, OnFailure: e.loopFailed, Ring: e.cfg.Server.IOUring})
 		if err != nil {
@@ -240,6 +243,7 @@ func (e *Engine) Start() {
 		}()
 	}
 	e.acceptor.Start()
+	e.startReporter()
 }
 
 // Listeners gives the addresses that clients can connect to.
@@ -273,6 +277,7 @@ func (e *Engine) Stop() error {
 	}
 	e.running.Wait()
 	e.consoles.close()
+	e.reporter.close()
 	e.registry.closeLookups()
 	e.helpers.Close()
 	if err := e.failed.Load(); err != nil {

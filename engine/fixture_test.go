@@ -31,11 +31,11 @@ func trusting(text string) string {
 // startYAML runs an engine with the settings text. Its clients' address is a free port of 127.0.0.1.
 func startYAML(t testing.TB, text string, settings ...string) (*engine.Engine, string) {
 	t.Helper()
-	return startWith(t, text, nil, settings...)
+	return startWith(t, text, slog.New(slog.DiscardHandler), nil, settings...)
 }
 
-// startWith is startYAML with options for the engine.
-func startWith(t testing.TB, text string, options []engine.Option, settings ...string) (*engine.Engine, string) {
+// startWith is startYAML with a log and options for the engine.
+func startWith(t testing.TB, text string, log *slog.Logger, options []engine.Option, settings ...string) (*engine.Engine, string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "k.yaml")
 	if err := os.WriteFile(file, []byte(trusting(text)), 0o600); err != nil {
@@ -46,7 +46,7 @@ func startWith(t testing.TB, text string, options []engine.Option, settings ...s
 	for _, p := range problems {
 		t.Fatal(p.String())
 	}
-	e, err := engine.New(cfg, slog.New(slog.DiscardHandler), options...)
+	e, err := engine.New(cfg, log, options...)
 	if err != nil {
 		t.Fatal(err)
 	}

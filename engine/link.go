@@ -18,6 +18,7 @@ func (s *server) link(c *client) {
 	s.client, c.srv = c, s
 	s.held.SetLimits(s.pool.limits.Load().MaxPreparedStatements, heldBytes)
 	s.cycleAt, s.xactAt = 0, 0
+	s.recent.clear()
 	s.fresh = true
 	c.strange = true
 	s.groupAt = s.tracker.Sent() + 1

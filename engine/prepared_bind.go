@@ -72,6 +72,9 @@ func (c *client) boundTo(d disposition, portal, name []byte, st *statements.Stat
 		c.marks.Bind(portal, name)
 		return d
 	}
+	if c.w.slow.after > 0 {
+		c.srv.rememberBound(st)
+	}
 	c.marks.Portal(portal, st.MayCopy())
 	if st.Flags()&effectFlags != 0 || len(c.prep.portals) > 0 {
 		c.prep.setPortal(portal, st)

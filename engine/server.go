@@ -86,6 +86,7 @@ type server struct {
 	held    *statements.Held
 	probe   *session.Judge // the answers to its probes go there
 	cancel  *cancelConn    // a cancel for this server is under way
+	recent  *recentStatements
 
 	key      []byte
 	pid      uint32

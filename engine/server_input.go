@@ -237,6 +237,7 @@ func (s *server) beginCycle(now int64) {
 // endCycle: a ReadyForQuery has come.
 func (s *server) endCycle(a *protocol.Answer) {
 	now := s.w.now()
+	took := now - s.cycleAt
 	s.waitAt, s.cycleAt, s.cancelled = now, 0, false
 	owed := s.tracker.Owed()
 	if owed > 0 {
@@ -266,6 +267,7 @@ func (s *server) endCycle(a *protocol.Answer) {
 	if a.Swallow {
 		return
 	}
+	s.cycleTook(took)
 	s.w.stats.queries.inc()
 	if a.Status == protocol.StatusIdle {
 		s.w.stats.transactions.inc()

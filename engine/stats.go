@@ -31,6 +31,7 @@ type counters struct {
 	auth           [auth.Cert + 1][outcomeCount]counter
 	handshakes     [sides][outcomeCount]counter
 	serverErrors   counter
+	slowQueries    counter
 	backendsLost   counter
 	backendsClosed counter
 	evictions      [evictionKinds]counter
@@ -58,6 +59,7 @@ type Totals struct {
 	Pins                               map[string]uint64 // by reason, since the start
 	Pinned                             map[string]int64  // by reason, now
 	BackendsLost, ServerErrors         uint64
+	SlowQueries                        uint64
 	BytesFromClients, BytesFromServers uint64
 	Moves, Messages                    uint64 // of backends to other loops, of admission to other loops
 	BufferBytes                        int64
@@ -137,6 +139,7 @@ func (e *Engine) Totals() Totals {
 		s.BackendsLost += c.backendsLost.v.Load()
 		s.BackendsClosed += c.backendsClosed.v.Load()
 		s.ServerErrors += c.serverErrors.v.Load()
+		s.SlowQueries += c.slowQueries.v.Load()
 		s.BytesFromClients += c.bytesIn.v.Load()
 		s.BytesFromServers += c.bytesOut.v.Load()
 		s.BufferLimit += c.bufferFull.v.Load()

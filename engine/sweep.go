@@ -17,6 +17,7 @@ type tickHandler struct{ w *worker }
 func (t tickHandler) Fire(now int64) int64 {
 	w := t.w
 	w.turned.Store(now)
+	w.slow.set(w.eng.settings.Load().cfg)
 	w.adm.Tick(w.id, now)
 	w.cancels.pump()
 	w.checkMemory()

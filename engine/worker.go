@@ -55,8 +55,9 @@ type worker struct {
 	answer     []byte            // scratch for messages made here
 	run        []byte            // during such a walk: what is to be forwarded before the message in hand
 	statements *statements.Cache
-	ops        []sqllex.Op           // scratch for those of a text
-	name       []byte                // scratch for a name in one
+	ops        []sqllex.Op // scratch for those of a text
+	name       []byte      // scratch for a name in one
+	slow       slowLog
 	retries    [][]byte              // buffers for groups that may be sent again
 	instead    []byte                // what a client gets in the place of its server's message in hand
 	words      words                 // scratch for the texts of refusals

@@ -65,7 +65,7 @@ func checkMallocs(t *testing.T, conn net.Conn, message []byte) {
 
 // exchange sends message n times and reads each answer to its ReadyForQuery,
 // which ends the bytes: nothing is pipelined.
-func exchange(t *testing.T, conn net.Conn, message, buf []byte, n int) {
+func exchange(t testing.TB, conn net.Conn, message, buf []byte, n int) {
 	for range n {
 		if _, err := conn.Write(message); err != nil {
 			t.Fatal(err)

@@ -97,6 +97,7 @@ func (w *worker) cancelFor(r *cancelRequest) {
 		r.done()
 		return
 	}
+	c.traffic.inc(trafficCancels)
 	switch {
 	case c.state == clientConsole:
 		c.cancelConsole()

@@ -35,6 +35,7 @@ import (
 
 	"pgkinetic/admission"
 	"pgkinetic/configs"
+	"pgkinetic/engine/auth"
 	"pgkinetic/engine/reactor"
 	"pgkinetic/engine/session"
 	"pgkinetic/protocol"
@@ -98,6 +99,8 @@ type client struct {
 	behind   *client
 	limits   *configs.Capacity // those that hold for it now; nil before login
 	route    *route            // of its present or last request; nil before the first
+	tally    *tally            // of its tenant; nil before login
+	traffic  *traffic          // what it counts in on this loop
 	srv      *server
 	waiter   *admission.Waiter
 	prof     *session.Profile
@@ -117,6 +120,9 @@ type client struct {
 
 	rest       int64 // bytes of a large message that are still to come
 	since      int64 // when the present state or the present silence began
+	born       int64 // when it was accepted
+	stateAt    int64 // when the present state began
+	requestAt  int64 // when its latest request came; 0: never
 	drainAt    int64 // start of the present client_write_timeout_ms window; 0: no output pending
 	drained    int64 // bytes taken by the client in that window
 	id         uint64
@@ -126,7 +132,8 @@ type client struct {
 	due        dueAnswers
 	index      int32 // in worker.all
 	slot       uint16
-	port       uint16 // of peer
+	method     auth.Method // by which it has proved who it is
+	port       uint16      // of peer
 	gen        uint8
 	state      clientState
 	pins       pinSet
@@ -161,9 +168,9 @@ func (c *client) setState(to clientState) {
 	if clientEdges[c.state]&(1<<to) == 0 {
 		panic("BUG: client " + c.state.String() + " -> " + to.String())
 	}
-	c.state = to
+	c.state, c.stateAt = to, c.w.now()
 	if to >= clientIdle {
-		c.since = c.w.now()
+		c.since = c.stateAt
 	}
 }
 
@@ -248,7 +255,7 @@ func (c *client) onReadable() {
 		}
 		c.wantRead = false
 		budget -= n
-		c.w.stats.bytesIn.add(uint64(n))
+		c.traffic.add(trafficReceived, uint64(n))
 		if held > 0 {
 			c.in.CopyTo(buf[:held])
 			c.in.Release(c.w.loop)

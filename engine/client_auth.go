@@ -21,6 +21,7 @@ import (
 	"strconv"
 	"time"
 
+	"pgkinetic/admission/routing"
 	"pgkinetic/configs"
 	"pgkinetic/engine/auth"
 	"pgkinetic/engine/auth/lookup"
@@ -300,7 +301,8 @@ func (c *client) authFailed(o outcome, cause string) {
 // authenticated: the client is who it says. Only now it is told what there is.
 func (c *client) authenticated() {
 	w, run := c.w, c.auth
-	w.stats.auth[run.decision.Method][outcomeOK].inc()
+	c.method = run.decision.Method
+	w.stats.auth[c.method][outcomeOK].inc()
 	if run.decision.Method != auth.Trust { // which proves nothing
 		w.eng.throttle.Succeeded(c.peer)
 	}
@@ -310,27 +312,37 @@ func (c *client) authenticated() {
 		c.enterConsole(run)
 		return
 	}
-	if w.eng.draining.Load() {
-		c.fatal(reasonDraining, errShutdown)
+	if reason, e := c.enterPool(run); e != nil {
+		w.eng.registry.traffic.refused(routing.Tenant{Database: run.database, User: run.user}, w.id)
+		c.fatal(reason, e)
 		return
+	}
+	c.limits = w.eng.registry.limitsOf(w.eng.settings.Load(), c.up, -1)
+	c.up.pool.learnSecret(run, w.eng.settings.Load().security)
+	if c.up.pool.entry().ApplicationNameAddHost {
+		run.params = c.withHost(run.params)
+	}
+	c.beginLogin(run.params)
+}
+
+// enterPool finds the pool of a client that is who it says, and counts it in there.
+func (c *client) enterPool(run *authRun) (closeReason, *protocol.ErrorFields) {
+	w := c.w
+	if w.eng.draining.Load() {
+		return reasonDraining, errShutdown
 	}
 	c.setState(clientLogin)
 	up, reason, e := w.eng.registry.find(run.database, run.user)
 	if e != nil {
-		c.fatal(reason, e)
-		return
+		return reason, e
 	}
 	if !up.take() {
-		c.fatal(reasonTooManyClients, errTooManyClients)
-		return
+		return reasonTooManyClients, errTooManyClients
 	}
 	c.up = up
-	c.limits = w.eng.registry.limitsOf(w.eng.settings.Load(), up, -1)
-	up.pool.learnSecret(run, w.eng.settings.Load().security)
-	if up.pool.entry().ApplicationNameAddHost {
-		run.params = c.withHost(run.params)
-	}
-	c.beginLogin(run.params)
+	c.tally = w.eng.registry.traffic.join(up.tenant)
+	c.traffic = c.tally.on(w.id)
+	return reasonNone, nil
 }
 
 // learnSecret keeps for the pool's own logins what the client's has shown, and what

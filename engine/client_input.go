@@ -270,6 +270,16 @@ func (c *client) pass(typ byte, m []byte, l *look) disposition {
 	if c.w.slow.after > 0 && d <= sentFlush {
 		c.remember(typ, m, l)
 	}
+	switch {
+	case d >= stop:
+	case typ == protocol.FrontendBind:
+		c.traffic.inc(trafficBinds)
+	case typ == protocol.FrontendParse:
+		c.traffic.inc(trafficParses)
+		if d != drop {
+			c.traffic.inc(trafficServerParses)
+		}
+	}
 	return d
 }
 
@@ -340,7 +350,8 @@ func (c *client) sentOne() {
 	s := c.srv
 	s.fresh = false
 	if s.cycleAt == 0 {
-		s.beginCycle(c.w.now())
+		c.requestAt = c.w.now()
+		s.beginCycle(c.requestAt)
 	}
 }
 

@@ -138,7 +138,7 @@ func (c *client) loggedIn() {
 	w.answer = protocol.AppendReadyForQuery(buf, 'I')
 	c.setState(clientIdle)
 	c.send(w.answer)
-	w.stats.clientLogins.inc()
+	c.traffic.inc(trafficLogins)
 	if w.eng.cfg.Log.Connections {
 		application, _ := c.prof.Get("application_name")
 		w.log.Info("client connected", "client", c.id, "address", c.address(), "database", c.up.pool.key.database,

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"pgkinetic/admission"
+	"pgkinetic/admission/routing"
 	"pgkinetic/engine/reactor"
 	"pgkinetic/protocol"
 )
@@ -28,14 +29,15 @@ func (c *client) send(p []byte) {
 }
 
 func (c *client) write(pieces [][]byte) {
-	taken := 0
+	taken, n := 0, total(pieces)
+	c.traffic.add(trafficSent, uint64(n))
 	if c.out.Len() == 0 {
 		var err error
 		if taken, err = writeGathered(&c.sock, pieces); err != nil {
 			c.failWrite()
 			return
 		}
-		if taken == total(pieces) {
+		if taken == n {
 			return
 		}
 		c.full()
@@ -146,11 +148,24 @@ func (c *client) fatal(r closeReason, e *protocol.ErrorFields) {
 	if c.reason == reasonNone {
 		c.reason = r
 	}
-	if c.state < clientIdle && r != reasonAuthFailed { // of that there is a line already
-		c.logRefused(&f)
+	if c.state < clientIdle {
+		c.countRefused()
+		if r != reasonAuthFailed { // of that there is a line already
+			c.logRefused(&f)
+		}
 	}
 	c.part()
 	c.beginLinger()
+}
+
+// countRefused counts a login that is not let in.
+func (c *client) countRefused() {
+	switch {
+	case c.tally != nil:
+		c.traffic.inc(trafficRefused)
+	case c.auth != nil:
+		c.w.eng.registry.traffic.refused(routing.Tenant{Database: c.auth.database, User: c.auth.user}, c.w.id)
+	}
 }
 
 // logRefused writes one line about a login that was refused.

@@ -107,7 +107,7 @@ func (c *client) enterConsole(run *authRun) {
 	c.setState(clientConsole)
 	w.answer = protocol.AppendAuthenticationOk(w.answer[:0])
 	c.send(w.answer)
-	w.stats.clientLogins.inc()
+	c.traffic.inc(trafficLogins)
 	who := ConsoleClient{
 		User: run.user, Database: run.database, Params: run.params, Admin: isAdmin,
 		PID: c.processID(), Key: c.cancelKey(nil), Canceled: k.canceled,

@@ -11,7 +11,7 @@
 //	request.go      asking admission; refusals
 //	routes.go classes.go  which route a request belongs to
 //	settings.go     what may change while it runs
-//	control*.go     changing it; PAUSE, SUSPEND, RESUME, DISABLE, KILL
+//	control*.go     changing it; PAUSE, SUSPEND, RESUME, DISABLE, KILL_CLIENT
 //	views*.go explain.go  what is to be seen of admission
 //	prepared*.go answers.go retry.go  prepared statements; answers made here
 //	effects.go      what executing a text does to the session
@@ -72,6 +72,7 @@ type Engine struct {
 	clientIDs       atomic.Uint64
 	serverIDs       atomic.Uint64
 
+	sampler    sampler
 	operating  sync.Mutex // lets one change of settings or pauses in at a time
 	pausedAll  *pause     // of the process; under operating
 	suspension *pause     // of the process; under operating
@@ -242,6 +243,7 @@ func (e *Engine) Start() {
 			_ = w.loop.Run() // a failure reaches loopFailed
 		}()
 	}
+	e.sampler.begin(e)
 	e.acceptor.Start()
 	e.startReporter()
 }
@@ -276,6 +278,7 @@ func (e *Engine) Stop() error {
 		}
 	}
 	e.running.Wait()
+	e.sampler.end()
 	e.consoles.close()
 	e.reporter.close()
 	e.registry.closeLookups()

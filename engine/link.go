@@ -16,6 +16,7 @@ import (
 func (s *server) link(c *client) {
 	s.setState(serverLinked)
 	s.client, c.srv = c, s
+	c.traffic.inc(trafficAssigned)
 	s.held.SetLimits(s.pool.limits.Load().MaxPreparedStatements, heldBytes)
 	s.cycleAt, s.xactAt = 0, 0
 	s.recent.clear()

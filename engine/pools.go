@@ -128,6 +128,7 @@ type registry struct {
 	routes  *routing.Directory[*pool, *route]
 	lookups map[string]*lookup.Lookup // by entry; nil once they are closed
 	stats   *statsTable
+	traffic *trafficTable
 
 	pausedDatabases, pausedRoutes map[string]*pause // control_pause.go
 	disabled                      map[string]bool   // control_disable.go
@@ -141,7 +142,7 @@ func newRegistry(e *Engine, loops int) *registry {
 		pausedDatabases: map[string]*pause{}, pausedRoutes: map[string]*pause{}, disabled: map[string]bool{},
 	}
 	r.all.Store(&[]*pool{})
-	r.stats = newStatsTable(loops)
+	r.stats, r.traffic = newStatsTable(loops), newTrafficTable(loops)
 	r.routes = routing.NewDirectory(routing.DirectoryOptions[*pool, *route]{
 		Max: e.settings.Load().cfg.Admission.MaxRoutes, MaxPerPool: admission.MaxRoutes - 1,
 		Make:     func(p *pool, id routing.Identity) *route { return r.bornRoute(r.newRoute(p, id)) },

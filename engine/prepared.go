@@ -123,6 +123,7 @@ func (c *client) copyOf(st *statements.Statement) (cp *statements.Copy, d dispos
 		s.put(flushMessage)
 	}
 	c.w.stats.prepared[preparedParsed].inc()
+	c.traffic.inc(trafficServerParses)
 	return cp, take
 }
 

@@ -182,5 +182,6 @@ func (c *client) readyUnnamed() (st *statements.Statement, d disposition) {
 	if v == protocol.ForwardFlush {
 		s.put(flushMessage)
 	}
+	c.traffic.inc(trafficServerParses)
 	return st, take
 }

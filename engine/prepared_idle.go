@@ -83,6 +83,7 @@ func (c *client) answerIdle(typ byte, m []byte, size int) bool {
 		}
 		c.prep.catalog.Parse(1, name, st)
 		c.prep.catalog.Step(1)
+		c.traffic.inc(trafficParses)
 		c.owe(parseComplete)
 	default:
 		return false

@@ -215,6 +215,7 @@ func (c *client) materialise(name, body []byte, extended bool) (n uint64, d disp
 	c.putRun()
 	s.putMade(protocol.AppendParseHead(s.made(headMax+len(name)), name, len(body)))
 	s.put(body)
+	c.traffic.inc(trafficServerParses)
 	if !extended {
 		t.Inject(protocol.FrontendSync)
 		s.put(syncMessage)

@@ -13,6 +13,7 @@ import (
 // request is dispose for the first message of a client that owns no backend.
 func (c *client) request(typ byte, m []byte, size int) disposition {
 	w := c.w
+	c.requestAt = w.now()
 	l := c.inspect(typ, m, size)
 	if l.refused != nil {
 		c.scan = nil
@@ -163,7 +164,8 @@ func (c *client) leave(o admission.Outcome) {
 
 // endWait notes how long c has waited, and for what.
 func (c *client) endWait() {
-	c.route.stats.waited(c.w.id, c.waiter.Spent(c.w.now()))
+	whole := c.route.stats.waited(c.w.id, c.waiter.Spent(c.w.now()))
+	c.traffic.add(trafficWaitTime, uint64(whole))
 	c.waiter = nil
 }
 

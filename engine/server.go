@@ -88,23 +88,28 @@ type server struct {
 	cancel  *cancelConn    // a cancel for this server is under way
 	recent  *recentStatements
 
-	key      []byte
-	pid      uint32
-	rest     int64 // bytes of the present message that are still to come
-	idleAt   int64 // when it became idle
-	endAt    int64 // pool_max_lifetime_ms with jitter; 0: never
-	cycleAt  int64 // start of the present query cycle; 0: none
-	xactAt   int64 // start of the present transaction; 0: none
-	cancelAt int64 // when cancelled was set
-	waitAt   int64 // since when the client owes bytes (stall) or thinks (idle in transaction)
-	until    int64 // deadline of connecting, recovery, closing
-	number   uint64
-	groupAt  uint64 // number that the first message of the present Sync group has, or will have
-	stepAt   uint64 // number of a Query that may take prepared statements away
-	swapAt   uint64 // number of a message that is refused here: its error gets replaced
-	swap     *protocol.ErrorFields
-	failCode [5]byte // SQLSTATE of its last error
-	peer     string  // address it is connected to, where that was looked up
+	key       []byte
+	pid       uint32
+	rest      int64 // bytes of the present message that are still to come
+	born      int64 // when it was made
+	openedAt  int64 // when its login was complete; 0: never
+	stateAt   int64 // when the present state began
+	idleAt    int64 // when it became idle
+	endAt     int64 // pool_max_lifetime_ms with jitter; 0: never
+	cycleAt   int64 // start of the present query cycle; 0: none
+	xactAt    int64 // start of the present transaction; 0: none
+	requestAt int64 // when the latest query cycle began; 0: none ever
+	cancelAt  int64 // when cancelled was set
+	waitAt    int64 // since when the client owes bytes (stall) or thinks (idle in transaction)
+	until     int64 // deadline of connecting, recovery, closing
+	number    uint64
+	queries   uint64 // cycles of clients that were answered
+	groupAt   uint64 // number that the first message of the present Sync group has, or will have
+	stepAt    uint64 // number of a Query that may take prepared statements away
+	swapAt    uint64 // number of a message that is refused here: its error gets replaced
+	swap      *protocol.ErrorFields
+	failCode  [5]byte // SQLSTATE of its last error
+	peer      string  // address it is connected to, where that was looked up
 
 	// Of its client, while it has one:
 	later laterAnswers
@@ -140,7 +145,14 @@ func (s *server) setState(to serverState) {
 	if serverEdges[s.state]&(1<<to) == 0 {
 		panic("BUG: server " + s.state.String() + " -> " + to.String())
 	}
-	s.state = to
+	s.state, s.stateAt = to, s.w.now()
+}
+
+// used tells whether s has been idle for so long that it is looked at before it
+// serves (reaper.server_check_delay_ms).
+func (s *server) used(now int64) bool {
+	delay := int64(s.w.eng.settings.Load().cfg.Reaper.ServerCheckDelayMs) * ms
+	return s.state == serverIdle && now-s.idleAt >= delay
 }
 
 // OnReady is the socket's event: a hint that the read or the write decides.
@@ -197,7 +209,7 @@ func (s *server) onReadable() {
 		}
 		s.wantRead = false
 		budget -= n
-		s.w.stats.bytesOut.add(uint64(n))
+		s.w.stats.serverIn.add(uint64(n))
 		if held > 0 {
 			s.in.CopyTo(buf[:held])
 			s.in.Release(s.w.loop)
@@ -228,13 +240,14 @@ func (s *server) send(p []byte) {
 }
 
 func (s *server) write(pieces [][]byte) {
-	taken := 0
+	taken, n := 0, total(pieces)
+	s.w.stats.serverOut.add(uint64(n))
 	if s.out.Len() == 0 {
 		var err error
 		if taken, err = writeGathered(&s.sock, pieces); err != nil {
 			return // the read side reports the loss, with the server's last words
 		}
-		if taken == total(pieces) {
+		if taken == n {
 			return
 		}
 		s.sock.WantWrite(true)
@@ -246,6 +259,7 @@ func (s *server) write(pieces [][]byte) {
 func (s *server) queue(p []byte) {
 	s.push()
 	s.sock.Flush()
+	s.w.stats.serverOut.add(uint64(len(p)))
 	s.out.Append(s.w.loop, p)
 }
 

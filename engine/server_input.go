@@ -228,7 +228,7 @@ func (s *server) answered(typ byte, body []byte, a *protocol.Answer) (forward, o
 
 // beginCycle: the first byte of a Sync group or Query goes to the server.
 func (s *server) beginCycle(now int64) {
-	s.cycleAt = now
+	s.cycleAt, s.requestAt = now, now
 	if s.xactAt == 0 {
 		s.xactAt = now
 	}
@@ -238,6 +238,9 @@ func (s *server) beginCycle(now int64) {
 func (s *server) endCycle(a *protocol.Answer) {
 	now := s.w.now()
 	took := now - s.cycleAt
+	if c := s.client; c != nil && !a.Swallow && !s.again.failed {
+		c.answeredCycle(s, a.Status, now)
+	}
 	s.waitAt, s.cycleAt, s.cancelled = now, 0, false
 	owed := s.tracker.Owed()
 	if owed > 0 {
@@ -268,9 +271,7 @@ func (s *server) endCycle(a *protocol.Answer) {
 		return
 	}
 	s.cycleTook(took)
-	s.w.stats.queries.inc()
 	if a.Status == protocol.StatusIdle {
-		s.w.stats.transactions.inc()
 		c.localSet = false
 	}
 	c.since = now
@@ -281,6 +282,25 @@ func (s *server) endCycle(a *protocol.Answer) {
 	if owed == 0 {
 		c.marks.Settle()
 	}
+}
+
+// answeredCycle counts a query cycle of c, which ends now, and the transaction that
+// ends with it. Time in queues is in neither, nor is that of settings which went
+// before.
+func (c *client) answeredCycle(s *server, status byte, now int64) {
+	t, d := c.traffic, &c.route.stats.durations[c.w.id]
+	spent := now - s.cycleAt
+	s.queries++
+	t.inc(trafficQueries)
+	t.add(trafficQueryTime, uint64(spent))
+	d[durationQuery].observe(spent)
+	if status != protocol.StatusIdle {
+		return
+	}
+	spent = now - s.xactAt
+	t.inc(trafficXacts)
+	t.add(trafficXactTime, uint64(spent))
+	d[durationXact].observe(spent)
 }
 
 // toClient writes p to the linked client.

@@ -269,7 +269,7 @@ func (s *server) opened() {
 	w, now := s.w, s.w.now()
 	w.loop.Wheel().Cancel(&s.timer)
 	s.login = nil
-	s.idleAt = now
+	s.idleAt, s.openedAt = now, now
 	s.held = statements.NewHeld(s.pool.limits.Load().MaxPreparedStatements, heldBytes)
 	s.endAt = lifetimeEnd(now, s.pool.limits.Load().PoolMaxLifetimeMs)
 	s.basis.host.state.Succeeded(now)

@@ -15,10 +15,8 @@ func (c *counter) inc()         { c.add(1) }
 
 // counters of one worker.
 type counters struct {
-	queries        counter // query cycles answered
-	transactions   counter // of those, the ones that ended idle
-	bytesIn        counter // read from clients
-	bytesOut       counter // read from servers
+	serverIn       counter // bytes
+	serverOut      counter
 	settingBatches counter // settings applied at a link
 	pins           [pinKinds]counter
 	recoveries     counter
@@ -26,7 +24,6 @@ type counters struct {
 	cancels        counter // connections to PostgreSQL
 	logins         counter // to PostgreSQL
 	connectsFailed counter
-	clientLogins   counter
 	loginsDelayed  counter // answers to wrong proofs that were held back
 	auth           [auth.Cert + 1][outcomeCount]counter
 	handshakes     [sides][outcomeCount]counter
@@ -61,6 +58,7 @@ type Totals struct {
 	BackendsLost, ServerErrors         uint64
 	SlowQueries                        uint64
 	BytesFromClients, BytesFromServers uint64
+	BytesToClients, BytesToServers     uint64
 	Moves, Messages                    uint64 // of backends to other loops, of admission to other loops
 	BufferBytes                        int64
 	BufferLimit                        uint64
@@ -116,13 +114,11 @@ func (e *Engine) Totals() Totals {
 		AuthAttempts: map[string]map[string]uint64{}, TLSHandshakes: map[string]map[string]uint64{},
 		Evictions: map[string]uint64{}, Timeouts: map[string]uint64{}, Closed: map[string]uint64{}, Pins: map[string]uint64{}, Pinned: map[string]int64{}, Prepared: map[string]uint64{},
 	}
+	var clients trafficTotals
 	for _, w := range e.workers {
 		c := &w.stats
 		s.Clients += c.clientsOpen.Load()
 		s.Servers += c.serversOpen.Load()
-		s.Queries += c.queries.v.Load()
-		s.Transactions += c.transactions.v.Load()
-		s.ClientLogins += c.clientLogins.v.Load()
 		s.ServerLogins += c.logins.v.Load()
 		s.ConnectsFailed += c.connectsFailed.v.Load()
 		s.Recoveries += c.recoveries.v.Load()
@@ -140,8 +136,9 @@ func (e *Engine) Totals() Totals {
 		s.BackendsClosed += c.backendsClosed.v.Load()
 		s.ServerErrors += c.serverErrors.v.Load()
 		s.SlowQueries += c.slowQueries.v.Load()
-		s.BytesFromClients += c.bytesIn.v.Load()
-		s.BytesFromServers += c.bytesOut.v.Load()
+		s.BytesFromServers += c.serverIn.v.Load()
+		s.BytesToServers += c.serverOut.v.Load()
+		clients.add(&w.strangers)
 		s.BufferLimit += c.bufferFull.v.Load()
 		s.Moves += c.moves.v.Load()
 		s.Messages += c.messages.v.Load()
@@ -162,6 +159,11 @@ func (e *Engine) Totals() Totals {
 			s.Closed[reasonNames[k]] += c.closed[k].v.Load()
 		}
 	}
+	for _, k := range e.registry.traffic.sums() {
+		clients.plus(&k.total)
+	}
+	s.Queries, s.Transactions, s.ClientLogins = clients[trafficQueries], clients[trafficXacts], clients[trafficLogins]
+	s.BytesFromClients, s.BytesToClients = clients[trafficReceived], clients[trafficSent]
 	s.BufferBytes = reactor.BufferBytes()
 	s.Waiting = int64(e.adm.Waiting())
 	if e.acceptor != nil {

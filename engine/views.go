@@ -15,6 +15,7 @@ import (
 	"pgkinetic/admin/view"
 	"pgkinetic/admission"
 	"pgkinetic/admission/routing"
+	"pgkinetic/configs"
 	"pgkinetic/engine/reactor"
 )
 
@@ -22,7 +23,7 @@ import (
 type RouteMetric struct {
 	Route                       string
 	Events                      map[string]uint64 // by outcome: queued, rejected, timed_out, …
-	WaitMs                      map[string]WaitHistogram
+	WaitMs                      map[string]view.Histogram
 	InFlight, Waiting           int
 	LimitInFlight, LimitWaiters int     // the sums over its live routes
 	InFlightSaturation          float64 // the highest in flight ÷ limit of one of its routes
@@ -50,8 +51,8 @@ type labelSum struct {
 	waiting, maxWaiters       int
 	fullInFlight, fullWaiters float64
 	oldest                    int64
-	otherByCause              *[admission.Causes]WaitHistogram // only of "other": read at the same moment
-	otherWhole                WaitHistogram
+	otherByCause              *[admission.Causes]view.Histogram // only of "other": read at the same moment
+	otherWhole                view.Histogram
 }
 
 // sums reads all labels at one moment, in the order of their names.
@@ -119,14 +120,14 @@ func part(n, most int) float64 {
 	return float64(n) / float64(most)
 }
 
-func (k *labelSum) byCause() [admission.Causes]WaitHistogram {
+func (k *labelSum) byCause() [admission.Causes]view.Histogram {
 	if k.otherByCause != nil {
 		return *k.otherByCause
 	}
 	return k.stats.byCause()
 }
 
-func (k *labelSum) whole() WaitHistogram {
+func (k *labelSum) whole() view.Histogram {
 	if k.otherByCause != nil {
 		return k.otherWhole
 	}
@@ -145,16 +146,11 @@ func (e *Engine) Backpressure() []view.Backpressure {
 			Rejected: k.counts[admission.Rejected], TimedOut: k.counts[admission.TimedOut],
 			Canceled: k.counts[admission.Canceled], Disconnected: k.counts[admission.Disconnected],
 			Shed: k.counts[admission.Shed], Drained: k.counts[admission.Drained],
-			WaitP50Ms: waits.bounded(0.50), WaitP99Ms: waits.bounded(0.99),
+			WaitP50Ms: waits.BoundedMs(0.50), WaitP99Ms: waits.BoundedMs(0.99),
 			OldestWaitMs: float64(k.oldest) / float64(ms),
 		})
 	}
 	return rows
-}
-
-// bounded is QuantileMs with the last bound for what is beyond it.
-func (h *WaitHistogram) bounded(q float64) float64 {
-	return min(h.QuantileMs(q), h.BoundsMs[len(h.BoundsMs)-1])
 }
 
 // RouteMetrics gives what metrics tell of admission. Any goroutine.
@@ -162,7 +158,7 @@ func (e *Engine) RouteMetrics() RouteMetrics {
 	m := RouteMetrics{Timeouts: e.Totals().Timeouts}
 	for _, k := range e.sums(reactor.Now()) {
 		r := RouteMetric{
-			Route: k.stats.label, Events: map[string]uint64{}, WaitMs: map[string]WaitHistogram{},
+			Route: k.stats.label, Events: map[string]uint64{}, WaitMs: map[string]view.Histogram{},
 			InFlight: k.inFlight, Waiting: k.waiting, LimitInFlight: k.limit, LimitWaiters: k.maxWaiters,
 			InFlightSaturation: k.fullInFlight, WaiterSaturation: k.fullWaiters,
 		}
@@ -208,6 +204,15 @@ func (s *settings) routeRow(p *pool, id *routing.Identity, rt *route) view.Route
 		row.ClientAddr = id.Key.Addr.String()
 	}
 	return row
+}
+
+// name is the database as clients of the pool ask for it: the entry's name, or of an
+// entry for any what PostgreSQL has it as.
+func (p *pool) name() string {
+	if p.key.entry == configs.AnyDatabase {
+		return p.key.database
+	}
+	return p.key.entry
 }
 
 // title names a pool in views.

@@ -13,10 +13,10 @@ package engine
 // is made or forgotten.
 
 import (
-	"math"
 	"sync"
 	"sync/atomic"
 
+	"pgkinetic/admin/view"
 	"pgkinetic/admission"
 	"pgkinetic/engine/reactor"
 )
@@ -38,9 +38,17 @@ type waitHistogram struct {
 	sum     counter // ns
 }
 
+// boundsNs are waitBoundsMs in ns.
+var boundsNs = func() (ns [len(waitBoundsMs)]int64) {
+	for i, bound := range waitBoundsMs {
+		ns[i] = int64(bound * float64(ms))
+	}
+	return ns
+}()
+
 func (h *waitHistogram) observe(ns int64) {
 	i := 0
-	for i < len(waitBoundsMs) && float64(ns) > waitBoundsMs[i]*float64(ms) {
+	for i < len(boundsNs) && ns > boundsNs[i] {
 		i++
 	}
 	h.buckets[i].inc()
@@ -58,12 +66,20 @@ type routeStats struct {
 	retired [outcomes]atomic.Uint64           // what routes that are gone have counted
 	waits   [][admission.Causes]waitHistogram // by loop, and one for labels that made room
 	whole   []waitHistogram                   // the same of whole waits, whatever the causes
+
+	durations [][durationKinds]waitHistogram // of requests that had a backend, likewise
 }
 
+// What is measured of requests that have a backend.
+const (
+	durationQuery = iota // from a cycle's first message to its ReadyForQuery
+	durationXact         // from a transaction's first message to the ReadyForQuery that ends it
+	durationKinds
+)
+
 // waited takes how long a request of the route waited, split by cause. On the
-// loop with that number.
-func (s *routeStats) waited(loop int, spent [admission.Causes]int64) {
-	var whole int64
+// loop with that number; whole is their sum.
+func (s *routeStats) waited(loop int, spent [admission.Causes]int64) (whole int64) {
 	for cause, ns := range spent {
 		if ns > 0 {
 			s.waits[loop][cause].observe(ns)
@@ -71,6 +87,7 @@ func (s *routeStats) waited(loop int, spent [admission.Causes]int64) {
 		}
 	}
 	s.whole[loop].observe(whole)
+	return whole
 }
 
 // absorb takes over what a label has counted that makes room; t.mu is held.
@@ -84,6 +101,9 @@ func (s *routeStats) absorb(old *routeStats) {
 			mine[cause].absorb(&old.waits[i][cause])
 		}
 		s.whole[len(s.whole)-1].absorb(&old.whole[i])
+		for k := range durationKinds {
+			s.durations[len(s.durations)-1][k].absorb(&old.durations[i][k])
+		}
 	}
 }
 
@@ -113,6 +133,7 @@ func newStatsTable(loops int) *statsTable {
 func (t *statsTable) make(label string) *routeStats {
 	return &routeStats{
 		label: label, waits: make([][admission.Causes]waitHistogram, t.loops+1), whole: make([]waitHistogram, t.loops+1),
+		durations: make([][durationKinds]waitHistogram, t.loops+1),
 	}
 }
 
@@ -145,65 +166,66 @@ func (t *statsTable) makeRoom(now int64) bool {
 	return false
 }
 
-// WaitHistogram is the distribution of waits: Counts[i] of at most BoundsMs[i],
-// the last one beyond all bounds.
-type WaitHistogram struct {
-	BoundsMs []float64
-	Counts   []uint64
-	SumMs    float64
-}
-
-// Total is the number of waits.
-func (h *WaitHistogram) Total() (n uint64) {
-	for _, k := range h.Counts {
-		n += k
-	}
-	return n
-}
-
-// QuantileMs gives the upper bound of the bucket in which the q-th part of the
-// waits ends, in ms; +Inf beyond the last bound, 0 without any.
-func (h *WaitHistogram) QuantileMs(q float64) float64 {
-	rank := uint64(math.Ceil(q * float64(h.Total())))
-	var n uint64
-	for i, k := range h.Counts {
-		if n += k; k > 0 && n >= rank {
-			if i == len(h.BoundsMs) {
-				return math.Inf(1)
-			}
-			return h.BoundsMs[i]
-		}
-	}
-	return 0
-}
-
-func newWaitHistogram() WaitHistogram {
-	return WaitHistogram{BoundsMs: waitBoundsMs[:], Counts: make([]uint64, len(waitBoundsMs)+1)}
+func newHistogram() view.Histogram {
+	return view.Histogram{BoundsMs: waitBoundsMs[:], Counts: make([]uint64, len(waitBoundsMs)+1)}
 }
 
 // byCause gives what all loops have observed, split by cause.
-func (s *routeStats) byCause() (all [admission.Causes]WaitHistogram) {
+func (s *routeStats) byCause() (all [admission.Causes]view.Histogram) {
 	for cause := range all {
-		all[cause] = newWaitHistogram()
+		all[cause] = newHistogram()
 		for i := range s.waits {
-			all[cause].add(&s.waits[i][cause])
+			s.waits[i][cause].addTo(&all[cause])
 		}
 	}
 	return all
 }
 
 // wholeWaits gives what all loops have observed of whole waits.
-func (s *routeStats) wholeWaits() WaitHistogram {
-	h := newWaitHistogram()
+func (s *routeStats) wholeWaits() view.Histogram {
+	h := newHistogram()
 	for i := range s.whole {
-		h.add(&s.whole[i])
+		s.whole[i].addTo(&h)
 	}
 	return h
 }
 
-func (h *WaitHistogram) add(k *waitHistogram) {
+// addTo adds what has been observed to h.
+func (k *waitHistogram) addTo(h *view.Histogram) {
 	for b := range k.buckets {
 		h.Counts[b] += k.buckets[b].v.Load()
 	}
 	h.SumMs += float64(k.sum.v.Load()) / float64(ms)
+}
+
+// took gives what all loops have observed of a kind of duration.
+func (s *routeStats) took(kind int) view.Histogram {
+	h := newHistogram()
+	for i := range s.durations {
+		s.durations[i][kind].addTo(&h)
+	}
+	return h
+}
+
+// all gives what has been observed under all labels together.
+func (t *statsTable) all() (took [durationKinds]view.Histogram, waits view.Histogram) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	waits = newHistogram()
+	for kind := range took {
+		took[kind] = newHistogram()
+	}
+	add := func(s *routeStats) {
+		for i := range s.whole {
+			s.whole[i].addTo(&waits)
+			for kind := range took {
+				s.durations[i][kind].addTo(&took[kind])
+			}
+		}
+	}
+	for _, s := range t.labels {
+		add(s)
+	}
+	add(t.other)
+	return took, waits
 }

@@ -29,16 +29,17 @@ import (
 )
 
 type worker struct {
-	id      int
-	eng     *Engine
-	loop    *reactor.Loop
-	log     *slog.Logger
-	adm     *admission.Controller
-	mail    mail
-	stats   counters
-	turned  atomic.Int64 // when the housekeeping last ran
-	largest atomic.Int64 // most unread output of one client here, while memory is short
-	reading *server      // the server whose answers are being read; nil once it has left this loop
+	id        int
+	eng       *Engine
+	loop      *reactor.Loop
+	log       *slog.Logger
+	adm       *admission.Controller
+	mail      mail
+	stats     counters
+	strangers traffic      // of clients that have not logged in
+	turned    atomic.Int64 // when the housekeeping last ran
+	largest   atomic.Int64 // most unread output of one client here, while memory is short
+	reading   *server      // the server whose answers are being read; nil once it has left this loop
 
 	slots      slotTable
 	all        clientList
@@ -96,7 +97,7 @@ func (w *worker) now() int64 { return w.loop.Now() }
 // accept takes a new socket from the acceptor.
 func (w *worker) accept(a *reactor.Accepted) {
 	c := &client{
-		w: w, id: w.eng.clientIDs.Add(1), since: w.now(),
+		w: w, id: w.eng.clientIDs.Add(1), since: w.now(), born: w.now(), stateAt: w.now(), traffic: &w.strangers,
 		peer: routing.ClientAddr(a.Peer.Addr()), port: a.Peer.Port(), local: a.Unix, security: w.eng.settings.Load().security,
 	}
 	var without bool
@@ -191,6 +192,10 @@ func (w *worker) forget(c *client) {
 	if c.up == nil {
 		return
 	}
+	if c.reason == reasonClientGone {
+		c.traffic.inc(trafficAbrupt)
+	}
+	w.eng.registry.traffic.leave(c.tally)
 	for _, k := range c.up.clients {
 		k.used.Add(-1)
 	}
@@ -210,7 +215,7 @@ func (w *worker) logServer(msg string, args ...any) {
 
 // newServer makes the server of a new place.
 func (w *worker) newServer(p *admission.Place) *server {
-	s := &server{w: w, place: p, pool: p.Pool().Owner.(*pool), number: w.eng.serverIDs.Add(1)}
+	s := &server{w: w, place: p, pool: p.Pool().Owner.(*pool), number: w.eng.serverIDs.Add(1), born: w.now(), stateAt: w.now()}
 	s.timer.Init(s)
 	p.Owner = s
 	w.keepServer(s)

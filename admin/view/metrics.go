@@ -1,5 +1,7 @@
 package view
 
+import "math"
+
 // What metrics tell, at one moment. Counters run since the start and never fall.
 
 // Metrics is everything of one scrape. Slices are in the order of their names.
@@ -73,6 +75,35 @@ type Histogram struct {
 	BoundsMs []float64
 	Counts   []uint64
 	SumMs    float64
+}
+
+// Total is how many there are.
+func (h *Histogram) Total() (n uint64) {
+	for _, k := range h.Counts {
+		n += k
+	}
+	return n
+}
+
+// QuantileMs gives the upper bound of the bucket in which the q-th part of them ends;
+// +Inf beyond the last bound, 0 without any.
+func (h *Histogram) QuantileMs(q float64) float64 {
+	rank := uint64(math.Ceil(q * float64(h.Total())))
+	var n uint64
+	for i, k := range h.Counts {
+		if n += k; k > 0 && n >= rank {
+			if i == len(h.BoundsMs) {
+				return math.Inf(1)
+			}
+			return h.BoundsMs[i]
+		}
+	}
+	return 0
+}
+
+// BoundedMs is QuantileMs with the last bound for what is beyond it.
+func (h *Histogram) BoundedMs(q float64) float64 {
+	return min(h.QuantileMs(q), h.BoundsMs[len(h.BoundsMs)-1])
 }
 
 // PoolMetrics are those of one database name and user. Beyond the bound of labels

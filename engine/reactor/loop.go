@@ -16,7 +16,7 @@ import (
 // State: Loop owns its poller, its table of sockets, its ready list, its free
 // chunks, its wheel and everything that hangs on a registered socket. Owner: the
 // goroutine inside Run; the exceptions are Post, Wake, Stop, Stopped, Sockets,
-// Busy (atomics, any goroutine).
+// Slept (atomics, any goroutine).
 //
 // Invariants:
 //   - table[fd] is the socket registered with the poller under that descriptor,
@@ -41,9 +41,6 @@ const (
 	wheelInterval = reaper.Tick * time.Nanosecond
 	// idleTicksMax: a second without a pending timer disarms the timerfd.
 	idleTicksMax = int(time.Second / wheelInterval)
-	// busySample: one callback in so many is timed for Busy. A prime, so that it
-	// does not keep step with a repeating pattern of events.
-	busySample = 13
 	// scheduleEvery is below the 10 ms after which the runtime preempts.
 	scheduleEvery = 6_000_000
 )
@@ -62,7 +59,7 @@ type LoopOptions struct {
 }
 
 // Loop is one event loop on one goroutine. Everything reachable from it belongs
-// to it, except Post, Wake, Stop, Stopped, Sockets and Busy.
+// to it, except Post, Wake, Stop, Stopped, Sockets and Slept.
 type Loop struct {
 	// ID is the number given to NewLoop.
 	ID int
@@ -86,7 +83,6 @@ type Loop struct {
 	timerArmed bool
 	timersDue  bool
 	idleTicks  int
-	sample     int
 
 	after   []func()
 	soonAt  int64 // 0: nothing is to be done soon
@@ -100,6 +96,7 @@ type Loop struct {
 	yieldScore int   // how often a yield found events of late
 	sleeps     int
 	sleeping   atomic.Bool // blocked, or about to: posting must wake it
+	asleep     int64       // when it went to sleep, until the next callback has booked that; else 0
 
 	mail     mailbox
 	stopping atomic.Bool
@@ -107,7 +104,7 @@ type Loop struct {
 	ended    chan struct{} // closed when everything of the loop is
 	sockets  atomic.Int64
 	incoming atomic.Int64 // handed over by an acceptor, not yet taken
-	busy     atomic.Int64
+	slept    atomic.Int64
 }
 
 // NewLoop makes a loop; it does nothing until Run. A loop that will not be used
@@ -241,6 +238,9 @@ func (l *Loop) next() (n int, err error) {
 		l.sleeping.Store(false)
 		return 0, nil
 	}
+	if l.asleep == 0 {
+		l.asleep = Now()
+	}
 	if l.soonAt == 0 {
 		n, err = l.poller.wait(forEver)
 	} else {
@@ -306,18 +306,18 @@ func (l *Loop) onEvent(ev *unix.EpollEvent) {
 	case fd == l.timerFD:
 		l.tick()
 	}
-	if l.sample++; l.sample == busySample {
-		l.sample = 0
-		l.busy.Add((Now() - l.now) * busySample)
-	}
 }
 
 // begin is called before each callback of a round: it reads the clock, and what was
 // put waits for the callbacks that are there no longer than outboxTime.
 func (l *Loop) begin() {
 	l.now = Now()
+	if l.asleep != 0 {
+		l.slept.Store(l.slept.Load() + l.now - l.asleep)
+		l.asleep = 0
+	}
 	if l.outbox.n > 0 && l.now-l.outbox.since > outboxTime {
-		l.flush()
+		l.outbox.flush()
 	}
 }
 
@@ -422,18 +422,11 @@ func (l *Loop) afterBatch() {
 		}
 	}
 	if l.outbox.n > 0 {
-		l.flush()
+		l.outbox.flush()
 	}
 	if len(l.closing) > 0 {
 		l.closeQueued()
 	}
-}
-
-// flush sends what was put in this round, and counts the time as Busy.
-func (l *Loop) flush() {
-	begin := Now()
-	l.outbox.flush()
-	l.busy.Add(Now() - begin)
 }
 
 // Wake makes the loop run a turn, from any goroutine.
@@ -488,10 +481,10 @@ func (l *Loop) RingError() error { return l.ringErr }
 // Sockets returns the number of sockets registered with the loop. Any goroutine.
 func (l *Loop) Sockets() int { return int(l.sockets.Load()) }
 
-// Busy returns the time spent in callbacks since the start, in nanoseconds,
-// estimated from a sample of them. What the kernel needs to wait for and report
-// events is not in it. Any goroutine.
-func (l *Loop) Busy() int64 { return l.busy.Load() }
+// Slept returns for how long the loop has slept since the start, in nanoseconds;
+// of a sleep that lasts nothing. Time in which it lets others run is not in it. Any
+// goroutine.
+func (l *Loop) Slept() int64 { return l.slept.Load() }
 
 // Stopped reports whether Run has ended. Any goroutine.
 func (l *Loop) Stopped() bool { return l.stopped.Load() }

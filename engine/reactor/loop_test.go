@@ -432,3 +432,23 @@ func TestEventOfAnEarlierRegistration(t *testing.T) {
 		}
 	})
 }
+
+// TestSlept: a loop that works does not sleep, one that waits does.
+func TestSlept(t *testing.T) {
+	l := startLoop(t)
+	on(t, l, func() {})
+	time.Sleep(30 * time.Millisecond)
+	var slept, later int64
+	on(t, l, func() { slept = l.Slept() })
+	if slept < int64(25*time.Millisecond) {
+		t.Errorf("slept %d ns of 30 ms", slept)
+	}
+	on(t, l, func() {
+		for end := Now() + int64(30*time.Millisecond); Now() < end; {
+		}
+		later = l.Slept()
+	})
+	if later-slept > int64(20*time.Millisecond) {
+		t.Errorf("slept %d ns while it worked", later-slept)
+	}
+}

@@ -197,7 +197,7 @@ func (x *secure) put(pieces [][]byte, total int) (n int, err error) {
 			x.hold(sealed)
 			return total, nil
 		}
-		s.loop.flush()
+		s.loop.outbox.flush()
 		b.stage(s, whole[:], len(sealed))
 	}
 	return total, nil

@@ -339,7 +339,7 @@ func (s *Socket) Put(pieces [][]byte) (n int, err error) {
 		if !s.Flush() {
 			return 0, unix.EAGAIN
 		}
-		s.loop.flush()
+		s.loop.outbox.flush()
 		b.stage(s, pieces, n)
 	}
 	return n, nil

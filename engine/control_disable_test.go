@@ -20,6 +20,7 @@ func TestDisable(t *testing.T) {
 		t.Helper()
 		c := pgwire.Dial(t, "tcp", address)
 		_, err := c.Login(0, "user", "postgres", "database", "a")
+		c.Close()
 		if f := refused(t, err, "FATAL", "57P03"); !strings.Contains(f.Fields['M'], `"a"`) {
 			t.Errorf("message %q", f.Fields['M'])
 		}

@@ -11,7 +11,7 @@
 //	request.go      asking admission; refusals
 //	routes.go classes.go  which route a request belongs to
 //	settings.go     what may change while it runs
-//	control*.go     changing it; PAUSE, SUSPEND, RESUME, DISABLE, KILL_CLIENT
+//	control*.go     changing it; PAUSE, SUSPEND, RESUME, DISABLE, KILL
 //	views*.go explain.go  what is to be seen of admission
 //	prepared*.go answers.go retry.go  prepared statements; answers made here
 //	effects.go      what executing a text does to the session

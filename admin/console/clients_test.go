@@ -14,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	_ "github.com/lib/pq"
 
-	"pgkinetic/admin/view"
 	"pgkinetic/internal/pgwire"
 )
 
@@ -35,7 +34,7 @@ func connectPgx(t *testing.T, l *listener) *pgx.Conn {
 // TestPgxReadsEveryView: pgx asks for binary values and decodes them by their types.
 // They are the rows' values, so that text and binary format mean the same.
 func TestPgxReadsEveryView(t *testing.T) {
-	c := connectPgx(t, listen(t, &fake{}))
+	c := connectPgx(t, listen(t, newFake()))
 	for _, v := range views {
 		binary := values(t, c, "SHOW "+v.name, pgx.QueryExecModeCacheStatement)
 		text := values(t, c, "SHOW "+v.name, pgx.QueryExecModeSimpleProtocol)
@@ -67,13 +66,13 @@ func values(t *testing.T, c *pgx.Conn, query string, mode pgx.QueryExecMode) (al
 
 // TestPgxTypes: what the types of Go become, and large counts.
 func TestPgxTypes(t *testing.T) {
-	c := connectPgx(t, listen(t, &fake{}))
+	c := connectPgx(t, listen(t, newFake()))
 	got := values(t, c, "SELECT 1, 'x', true, NULL, current_user", pgx.QueryExecModeCacheStatement)
 	if want := [][]any{{int64(1), "x", true, nil, "admin"}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	pools := values(t, c, "SHOW POOLS", pgx.QueryExecModeCacheStatement)
-	want := filled[view.Pool](1)[0]
+	want := newFake().Pools()[0]
 	last := len(pools[0]) - 1
 	if pools[0][0] != want.Database || pools[0][2] != int64(want.ClActive) || pools[0][last-1] != true || pools[0][last] != want.OldestCheckoutMs {
 		t.Errorf("SHOW POOLS: %v, want %+v", pools[0], want)
@@ -83,7 +82,7 @@ func TestPgxTypes(t *testing.T) {
 // TestPgxTransaction: pgx opens a transaction around a command, and prepares more
 // commands than a session had statements if it kept few.
 func TestPgxTransaction(t *testing.T) {
-	control := &fake{}
+	control := newFake()
 	c := connectPgx(t, listen(t, control))
 	tx, err := c.Begin(t.Context())
 	if err != nil {
@@ -108,7 +107,7 @@ func TestPgxTransaction(t *testing.T) {
 // TestExporter does what the Prometheus exporter for PgBouncer does, by lib/pq: the
 // views that it reads, the columns that it insists on, and numbers that it can parse.
 func TestExporter(t *testing.T) {
-	db, err := sql.Open("postgres", connString(t, listen(t, &fake{})))
+	db, err := sql.Open("postgres", connString(t, listen(t, newFake())))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +180,7 @@ func rowsOf(t *testing.T, db *sql.DB, query string) (all []map[string]any) {
 
 // TestPqPrepares: lib/pq in the extended protocol, in a transaction.
 func TestPqPrepares(t *testing.T) {
-	db, err := sql.Open("postgres", connString(t, listen(t, &fake{})))
+	db, err := sql.Open("postgres", connString(t, listen(t, newFake())))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +207,8 @@ func TestPqPrepares(t *testing.T) {
 // TestCancel: a CancelRequest ends a command that waits; what it has begun stays.
 func TestCancel(t *testing.T) {
 	for _, query := range []string{"PAUSE", "PAUSE ROUTE r", "WAIT_CLOSE app", "SUSPEND"} {
-		control := &fake{block: true, begun: make(chan struct{}), done: make(chan struct{}, 1)}
+		control := newFake()
+		control.block, control.begun, control.done = true, make(chan struct{}), make(chan struct{}, 1)
 		c := connectPgx(t, listen(t, control))
 		go func() {
 			<-control.begun
@@ -228,7 +228,7 @@ func TestCancel(t *testing.T) {
 // TestLateCancel: a CancelRequest that finds no command running cancels none of the
 // later ones.
 func TestLateCancel(t *testing.T) {
-	control := &fake{}
+	control := newFake()
 	l := listen(t, control)
 	c := connectPgx(t, l)
 	if err := c.PgConn().CancelRequest(t.Context()); err != nil {
@@ -243,7 +243,8 @@ func TestLateCancel(t *testing.T) {
 
 // TestClientGone: a command that waits ends when its client is gone.
 func TestClientGone(t *testing.T) {
-	control := &fake{block: true, begun: make(chan struct{}), done: make(chan struct{}, 1)}
+	control := newFake()
+	control.block, control.begun, control.done = true, make(chan struct{}), make(chan struct{}, 1)
 	l := listen(t, control)
 	c := client(t, l, "admin")
 	if err := c.Send(pgwire.Query("PAUSE")); err != nil {

@@ -21,7 +21,7 @@ func TestDialogues(t *testing.T) {
 	}
 	transcripts := map[string]*strings.Builder{}
 	for _, d := range all {
-		control := &fake{}
+		control := newFake()
 		login, transcript, err := d.Run(listen(t, control).address)
 		if err != nil {
 			t.Errorf("%s: %v", d.Name, err)
@@ -59,6 +59,9 @@ func golden(t *testing.T, path, got string) {
 	want, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Logf("%s differs; after a wanted change: go test ./admin/console -update", path)
 	}
 	g, w := strings.Split(got, "\n"), strings.Split(string(want), "\n")
 	for i := range max(len(g), len(w)) {

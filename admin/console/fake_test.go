@@ -5,19 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"reflect"
-	"slices"
 	"strings"
 	"sync"
-	"testing"
-	"time"
 
+	"pgkinetic/admin/admintest"
 	"pgkinetic/admin/view"
 )
 
 // fake is a pooler whose views have two rows, no field of which is zero, and which
 // notes what it is told to do.
 type fake struct {
+	admintest.Control
+
 	mu    sync.Mutex
 	calls []string
 
@@ -29,69 +28,16 @@ type fake struct {
 	taken int // clients that were made
 }
 
-// filled gives n rows of a view, all fields set, so that what shows nothing shows.
-func filled[T any](n int) []T {
-	rows := make([]T, n)
-	for i := range rows {
-		v := reflect.ValueOf(&rows[i]).Elem()
-		for j := range v.NumField() {
-			fill(v.Field(j), v.Type().Field(j).Name, 100*(i+1)+j)
-		}
-	}
-	return rows
-}
+func newFake() *fake { return &fake{Control: admintest.Control{Rows: 2}} }
 
-func fill(f reflect.Value, name string, n int) {
-	switch {
-	case f.Type() == reflect.TypeFor[time.Time]():
-		f.Set(reflect.ValueOf(time.Date(2026, 1, 2, 3, 4, n%60, 0, time.UTC)))
-	case f.Kind() == reflect.Pointer:
-		f.Set(reflect.New(f.Type().Elem()))
-		fill(f.Elem(), name, n)
-	case f.Kind() == reflect.Struct:
-		for j := range f.NumField() {
-			fill(f.Field(j), name, n*100+j)
-		}
-	case f.Kind() == reflect.String:
-		f.SetString(fmt.Sprintf("%s-%d", strings.ToLower(name), n))
-	case f.Kind() == reflect.Bool:
-		f.SetBool(true)
-	case f.CanFloat():
-		f.SetFloat(float64(n) + 0.5)
-	case f.CanUint():
-		f.SetUint(uint64(n))
-	default:
-		f.SetInt(int64(n))
-	}
-}
-
-func (f *fake) Backpressure() []view.Backpressure { return filled[view.Backpressure](2) }
-func (f *fake) Limits() []view.Limit              { return filled[view.Limit](2) }
-func (f *fake) Routes() []view.Route              { return filled[view.Route](2) }
-func (f *fake) Performance() []view.Performance   { return filled[view.Performance](2) }
-func (f *fake) Pinning() []view.Pin               { return filled[view.Pin](2) }
-func (f *fake) Prepared() iter.Seq[view.Prepared] { return slices.Values(filled[view.Prepared](2)) }
-func (f *fake) Recovery() []view.Recovery         { return filled[view.Recovery](2) }
-func (f *fake) Errors() []view.Fault              { return filled[view.Fault](2) }
-func (f *fake) Pools() []view.Pool                { return filled[view.Pool](2) }
-func (f *fake) Databases() []view.Database        { return filled[view.Database](2) }
-func (f *fake) Users() []view.User                { return filled[view.User](2) }
-func (f *fake) Stats() []view.Stats               { return filled[view.Stats](2) }
-func (f *fake) Servers() iter.Seq[view.Server]    { return slices.Values(filled[view.Server](2)) }
-func (f *fake) Sockets() iter.Seq[view.Socket]    { return slices.Values(filled[view.Socket](2)) }
-func (f *fake) FDs() iter.Seq[view.FD]            { return slices.Values(filled[view.FD](2)) }
-func (f *fake) Lists() []view.Item                { return filled[view.Item](2) }
-func (f *fake) Mem() []view.Mem                   { return filled[view.Mem](2) }
-func (f *fake) Config() []view.Setting            { return filled[view.Setting](2) }
-func (f *fake) State() (active, paused, suspended bool) {
-	return false, true, false
-}
+func (f *fake) State() (active, paused, suspended bool) { return false, true, false }
 
 func (f *fake) Clients() iter.Seq[view.Client] {
 	if f.large == 0 {
-		return slices.Values(filled[view.Client](2))
+		return f.Control.Clients()
 	}
-	row := filled[view.Client](1)[0]
+	var row view.Client
+	admintest.Fill(&row)
 	return func(yield func(view.Client) bool) {
 		for i := range f.large {
 			f.taken++
@@ -103,16 +49,12 @@ func (f *fake) Clients() iter.Seq[view.Client] {
 	}
 }
 
-func (f *fake) Metrics() *view.Metrics { panic("the console shows no metrics") }
-func (f *fake) Health() view.Health    { panic("the console shows no health") }
-func (f *fake) Alive() error           { panic("the console does not ask") }
-
 func (f *fake) Explain(r view.Request) ([]view.Explained, error) {
 	if r.Database == "nowhere" {
 		return nil, errors.New(`no such database: "nowhere"; nearest: "app"`)
 	}
 	f.note("explain", fmt.Sprintf("%+v", r))
-	return filled[view.Explained](2), nil
+	return f.Control.Explain(r)
 }
 
 func (f *fake) note(what string, args ...string) error {
@@ -164,14 +106,4 @@ func (f *fake) did() string {
 	calls := strings.Join(f.calls, "; ")
 	f.calls = nil
 	return calls
-}
-
-// TestFilledRows: the rows of these tests hold nothing that looks like no value.
-func TestFilledRows(t *testing.T) {
-	v := reflect.ValueOf(filled[view.Database](1)[0])
-	for i := range v.NumField() {
-		if v.Field(i).IsZero() {
-			t.Errorf("%s is zero", v.Type().Field(i).Name)
-		}
-	}
 }

@@ -1,6 +1,9 @@
 package console
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // The lexer of the console. Words are wider than SQL's, so that settings, addresses
 // and routes need no quotes: a word goes on to white space, a quote, a comment or
@@ -35,6 +38,9 @@ const (
 	stops = space + marks + `'"`
 )
 
+// maxTokens bounds what a query of the largest size becomes in memory.
+const maxTokens = 20_000
+
 // lex cuts a query into tokens; the last one is of kind tokenEnd.
 func lex(query string) ([]token, error) {
 	var all []token
@@ -48,6 +54,9 @@ func lex(query string) ([]token, error) {
 		}
 		if t, err = next(query, at); err != nil {
 			return nil, err
+		}
+		if len(all) == maxTokens {
+			return nil, &problem{code: codeTooMany, message: "the query is too long", detail: fmt.Sprintf("The console reads at most %d words.", maxTokens)}
 		}
 		all = append(all, t)
 	}

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf8"
 )
@@ -44,7 +45,7 @@ func (s *session) parse(query string) ([]*statement, error) {
 			continue
 		}
 		if len(all) == maxStatements {
-			return nil, &problem{code: codeTooMany, message: "too many statements in one query", detail: "The console takes at most 1000."}
+			return nil, &problem{code: codeTooMany, message: "too many statements in one query", detail: fmt.Sprintf("The console takes at most %d.", maxStatements)}
 		}
 		from := p.peek().at
 		st, err := p.statement()
@@ -54,7 +55,7 @@ func (s *session) parse(query string) ([]*statement, error) {
 		if t := p.peek(); t.kind != tokenEnd && !t.is(";") {
 			return nil, unexpected(t)
 		}
-		st.text = strings.TrimSpace(query[from:p.peek().at])
+		st.text = strings.Trim(query[from:p.peek().at], space)
 		all = append(all, st)
 	}
 	return all, nil

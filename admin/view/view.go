@@ -13,27 +13,27 @@ import "time"
 // Client is a row of SHOW CLIENTS, Server one of SHOW SERVERS; Socket is both with
 // what their buffers hold (SHOW SOCKETS, and those in use: SHOW ACTIVE_SOCKETS).
 type Client struct {
-	Type               string    `col:"type"` // C
-	User               string    `col:"user"`
-	Database           string    `col:"database"`
-	Replication        string    `col:"replication"`
-	State              string    `col:"state"` // active, waiting, active_cancel_req, waiting_cancel_req, idle is active as in PgBouncer
-	Addr               string    `col:"addr"`  // "unix" behind a Unix socket
-	Port               int       `col:"port"`
-	LocalAddr          string    `col:"local_addr"`
+	Type               string    `col:"type"`        // C
+	User               string    `col:"user"`        // logged in as
+	Database           string    `col:"database"`    // asked for
+	Replication        string    `col:"replication"` // none: there are no connections for replication
+	State              string    `col:"state"`       // active, waiting, active_cancel_req, waiting_cancel_req, idle is active as in PgBouncer
+	Addr               string    `col:"addr"`        // "unix" behind a Unix socket
+	Port               int       `col:"port"`        // of the peer
+	LocalAddr          string    `col:"local_addr"`  // where it came in, or went out
 	LocalPort          int       `col:"local_port"`
-	ConnectTime        time.Time `col:"connect_time"`
-	RequestTime        time.Time `col:"request_time"` // of the latest request
-	Wait               int64     `col:"wait"`         // seconds that it has waited so far
-	WaitUs             int64     `col:"wait_us"`      // and microseconds
-	CloseNeeded        int       `col:"close_needed"`
-	Ptr                string    `col:"ptr"`
-	Link               string    `col:"link"` // ptr of its backend
-	RemotePID          int64     `col:"remote_pid"`
-	TLS                string    `col:"tls"`
-	ApplicationName    string    `col:"application_name"`
-	PreparedStatements int       `col:"prepared_statements"`
-	ID                 uint64    `col:"id"`
+	ConnectTime        time.Time `col:"connect_time"`        // UTC
+	RequestTime        time.Time `col:"request_time"`        // of the latest request
+	Wait               int64     `col:"wait"`                // seconds that it has waited so far
+	WaitUs             int64     `col:"wait_us"`             // and microseconds
+	CloseNeeded        int       `col:"close_needed"`        // 0
+	Ptr                string    `col:"ptr"`                 // names the connection in link
+	Link               string    `col:"link"`                // ptr of its backend
+	RemotePID          int64     `col:"remote_pid"`          // 0 here
+	TLS                string    `col:"tls"`                 // version and cipher; empty: none
+	ApplicationName    string    `col:"application_name"`    // as it is now
+	PreparedStatements int       `col:"prepared_statements"` // that it has open
+	ID                 uint64    `col:"id"`                  // for KILL_CLIENT
 	// What PgBouncer does not show.
 	Route      string  `col:"route"`       // label of its present or last request
 	Activity   string  `col:"activity"`    // the state machine's own word
@@ -45,34 +45,34 @@ type Client struct {
 
 // Server is a row of SHOW SERVERS.
 type Server struct {
-	Type               string    `col:"type"` // S
-	User               string    `col:"user"`
-	Database           string    `col:"database"`
+	Type               string    `col:"type"`     // S
+	User               string    `col:"user"`     // logged in as
+	Database           string    `col:"database"` // the pool's name for clients
 	Replication        string    `col:"replication"`
 	State              string    `col:"state"` // active, idle, used, tested, new, active_cancel, being_canceled
-	Addr               string    `col:"addr"`
+	Addr               string    `col:"addr"`  // of PostgreSQL
 	Port               int       `col:"port"`
 	LocalAddr          string    `col:"local_addr"`
 	LocalPort          int       `col:"local_port"`
 	ConnectTime        time.Time `col:"connect_time"`
 	RequestTime        time.Time `col:"request_time"`
-	Wait               int64     `col:"wait"`
-	WaitUs             int64     `col:"wait_us"`
+	Wait               int64     `col:"wait"`         // 0
+	WaitUs             int64     `col:"wait_us"`      // 0
 	CloseNeeded        int       `col:"close_needed"` // 1: it is closed as soon as it is released
 	Ptr                string    `col:"ptr"`
-	Link               string    `col:"link"` // ptr of its client
-	RemotePID          int64     `col:"remote_pid"`
+	Link               string    `col:"link"`       // ptr of its client
+	RemotePID          int64     `col:"remote_pid"` // of PostgreSQL's process
 	TLS                string    `col:"tls"`
-	ApplicationName    string    `col:"application_name"`
-	PreparedStatements int       `col:"prepared_statements"`
-	ID                 uint64    `col:"id"`
-	Activity           string    `col:"activity"`
+	ApplicationName    string    `col:"application_name"`    // of its client
+	PreparedStatements int       `col:"prepared_statements"` // that it holds
+	ID                 uint64    `col:"id"`                  // unlike any other's
+	Activity           string    `col:"activity"`            // the state machine's own word
 	StateMs            float64   `col:"state_ms"`
-	AgeMs              float64   `col:"age_ms"`
-	Host               string    `col:"host"` // as configured
-	Kept               string    `col:"kept"` // why it is not closed though its idle time or its life is over: in_use, pool_min_idle, …; empty: it is not due
-	Queries            uint64    `col:"queries"`
-	Loop               int       `col:"loop"`
+	AgeMs              float64   `col:"age_ms"`  // since the connect
+	Host               string    `col:"host"`    // as configured
+	Kept               string    `col:"kept"`    // why it is not closed though its idle time or its life is over: in_use, pool_min_idle, …; empty: it is not due
+	Queries            uint64    `col:"queries"` // that it has run
+	Loop               int       `col:"loop"`    // on which event loop it lives
 }
 
 // Socket is a row of SHOW SOCKETS.
@@ -98,81 +98,81 @@ type Socket struct {
 	ApplicationName    string    `col:"application_name"`
 	PreparedStatements int       `col:"prepared_statements"`
 	ID                 uint64    `col:"id"`
-	RecvPos            int       `col:"recv_pos"`
-	PktPos             int       `col:"pkt_pos"`
-	PktRemain          int64     `col:"pkt_remain"` // bytes of the present message still to come
-	SendPos            int       `col:"send_pos"`
+	RecvPos            int       `col:"recv_pos"`    // bytes read into the buffer
+	PktPos             int       `col:"pkt_pos"`     // where the present message begins
+	PktRemain          int64     `col:"pkt_remain"`  // bytes of the present message still to come
+	SendPos            int       `col:"send_pos"`    // bytes of the buffer that are written
 	SendRemain         int       `col:"send_remain"` // bytes that the peer has not taken
 	PktAvail           int       `col:"pkt_avail"`   // bytes read and held
-	SendAvail          int       `col:"send_avail"`
+	SendAvail          int       `col:"send_avail"`  // bytes that wait to be written
 }
 
 // FD is a row of SHOW FDS. Secrets are never shown: password is empty.
 type FD struct {
 	FD             int    `col:"fd"`
 	Task           string `col:"task"` // client, server, pooler (a listening socket)
-	User           string `col:"user"`
+	User           string `col:"user"` // of the connection
 	Database       string `col:"database"`
-	Addr           string `col:"addr"`
-	Port           int    `col:"port"`
-	Cancel         int64  `col:"cancel"`
-	Link           int    `col:"link"` // fd of the other side; 0: none
-	ClientEncoding string `col:"client_encoding"`
-	StdStrings     string `col:"std_strings"`
-	DateStyle      string `col:"datestyle"`
-	TimeZone       string `col:"timezone"`
-	Password       string `col:"password"`
+	Addr           string `col:"addr"`            // of the peer
+	Port           int    `col:"port"`            // of the peer
+	Cancel         int64  `col:"cancel"`          // 0: keys are shown to nobody
+	Link           int    `col:"link"`            // fd of the other side; 0: none
+	ClientEncoding string `col:"client_encoding"` // of the client
+	StdStrings     string `col:"std_strings"`     // standard_conforming_strings
+	DateStyle      string `col:"datestyle"`       // DateStyle
+	TimeZone       string `col:"timezone"`        // TimeZone
+	Password       string `col:"password"`        // empty: secrets are shown to nobody
 }
 
 // Pool is a row of SHOW POOLS.
 type Pool struct {
-	Database           string `col:"database"` // as its clients ask for it
-	User               string `col:"user"`
-	ClActive           int    `col:"cl_active"` // linked to a backend, or idle
-	ClWaiting          int    `col:"cl_waiting"`
-	ClActiveCancelReq  int    `col:"cl_active_cancel_req"`
-	ClWaitingCancelReq int    `col:"cl_waiting_cancel_req"`
-	SvActive           int    `col:"sv_active"`
-	SvActiveCancel     int    `col:"sv_active_cancel"`
-	SvBeingCanceled    int    `col:"sv_being_canceled"`
-	SvIdle             int    `col:"sv_idle"`
-	SvUsed             int    `col:"sv_used"`   // idle for longer than reaper.server_check_delay_ms
-	SvTested           int    `col:"sv_tested"` // being cleaned or probed
-	SvLogin            int    `col:"sv_login"`
-	Maxwait            int64  `col:"maxwait"` // seconds that the oldest waiter has waited
-	MaxwaitUs          int64  `col:"maxwait_us"`
-	PoolMode           string `col:"pool_mode"`
-	LoadBalanceHosts   string `col:"load_balance_hosts"`
+	Database           string `col:"database"`              // as its clients ask for it
+	User               string `col:"user"`                  // that its servers log in as
+	ClActive           int    `col:"cl_active"`             // linked to a backend, or idle
+	ClWaiting          int    `col:"cl_waiting"`            // wait for a permit or a server
+	ClActiveCancelReq  int    `col:"cl_active_cancel_req"`  // cancels on their way to PostgreSQL
+	ClWaitingCancelReq int    `col:"cl_waiting_cancel_req"` // cancels that wait for a connection
+	SvActive           int    `col:"sv_active"`             // linked to a client
+	SvActiveCancel     int    `col:"sv_active_cancel"`      // connections that carry a cancel
+	SvBeingCanceled    int    `col:"sv_being_canceled"`     // wait for a cancel to end before they are reused
+	SvIdle             int    `col:"sv_idle"`               // free
+	SvUsed             int    `col:"sv_used"`               // idle for longer than reaper.server_check_delay_ms
+	SvTested           int    `col:"sv_tested"`             // being cleaned or probed
+	SvLogin            int    `col:"sv_login"`              // being opened
+	Maxwait            int64  `col:"maxwait"`               // seconds that the oldest waiter has waited
+	MaxwaitUs          int64  `col:"maxwait_us"`            // and microseconds
+	PoolMode           string `col:"pool_mode"`             // transaction, session or statement
+	LoadBalanceHosts   string `col:"load_balance_hosts"`    // empty: hosts are tried in order
 	// What PgBouncer does not show.
-	Entry            string  `col:"entry"` // the database entry
-	Host             string  `col:"host"`
-	Size             int     `col:"size"`
-	MaxSize          int     `col:"max_size"`
-	MinIdle          int     `col:"min_idle"`
-	Pinned           int     `col:"pinned"`
-	Paused           bool    `col:"paused"`
+	Entry            string  `col:"entry"`              // the database entry
+	Host             string  `col:"host"`               // of its servers
+	Size             int     `col:"size"`               // servers, those being opened included
+	MaxSize          int     `col:"max_size"`           // the most there may be
+	MinIdle          int     `col:"min_idle"`           // kept idle
+	Pinned           int     `col:"pinned"`             // kept by clients outside a transaction
+	Paused           bool    `col:"paused"`             // itself, its database or the process
 	OldestCheckoutMs float64 `col:"oldest_checkout_ms"` // how long a backend has been with the same client
 }
 
 // Database is a row of SHOW DATABASES: one per entry, and per name that clients of "*" have asked for.
 type Database struct {
-	Name                     string  `col:"name"`
+	Name                     string  `col:"name"` // asked for, or of the entry
 	Host                     *string `col:"host"` // the first, or the one in use
 	Port                     int     `col:"port"`
-	Database                 string  `col:"database"`
-	ForceUser                *string `col:"force_user"`
-	PoolSize                 int     `col:"pool_size"`
-	MinPoolSize              int     `col:"min_pool_size"`
-	ReservePoolSize          int     `col:"reserve_pool_size"`
-	ServerLifetime           int64   `col:"server_lifetime"` // seconds
-	PoolMode                 *string `col:"pool_mode"`
-	LoadBalanceHosts         *string `col:"load_balance_hosts"`
-	MaxConnections           int     `col:"max_connections"`
-	CurrentConnections       int     `col:"current_connections"`
-	MaxClientConnections     int     `col:"max_client_connections"`
-	CurrentClientConnections int     `col:"current_client_connections"`
-	Paused                   int     `col:"paused"`
-	Disabled                 int     `col:"disabled"`
+	Database                 string  `col:"database"`                   // PostgreSQL's name; empty: the one asked for
+	ForceUser                *string `col:"force_user"`                 // its servers log in as; NULL: the client
+	PoolSize                 int     `col:"pool_size"`                  // pool_max_size
+	MinPoolSize              int     `col:"min_pool_size"`              // pool_min_idle
+	ReservePoolSize          int     `col:"reserve_pool_size"`          // 0: there is none
+	ServerLifetime           int64   `col:"server_lifetime"`            // seconds
+	PoolMode                 *string `col:"pool_mode"`                  // the entry's own; NULL: server.pool_mode
+	LoadBalanceHosts         *string `col:"load_balance_hosts"`         // NULL: hosts are tried in order
+	MaxConnections           int     `col:"max_connections"`            // max_backends; 0: only that of the host
+	CurrentConnections       int     `col:"current_connections"`        // servers
+	MaxClientConnections     int     `col:"max_client_connections"`     // max_clients; 0: only that of the process
+	CurrentClientConnections int     `col:"current_client_connections"` // clients
+	Paused                   int     `col:"paused"`                     // 1: by PAUSE or KILL
+	Disabled                 int     `col:"disabled"`                   // 1: by DISABLE
 	// What PgBouncer does not show.
 	Hosts              string `col:"hosts"` // all, comma-separated
 	TargetSessionAttrs string `col:"target_session_attrs"`
@@ -182,13 +182,13 @@ type Database struct {
 // User is a row of SHOW USERS: those of the settings and those that have clients.
 type User struct {
 	Name                     string  `col:"name"`
-	PoolSize                 *int    `col:"pool_size"`
-	ReservePoolSize          *int    `col:"reserve_pool_size"`
-	PoolMode                 *string `col:"pool_mode"`
-	MaxUserConnections       int     `col:"max_user_connections"`
-	CurrentConnections       int     `col:"current_connections"`
-	MaxUserClientConnections int     `col:"max_user_client_connections"`
-	CurrentClientConnections int     `col:"current_client_connections"`
+	PoolSize                 *int    `col:"pool_size"`                   // the user's own; NULL: none
+	ReservePoolSize          *int    `col:"reserve_pool_size"`           // NULL: there is none
+	PoolMode                 *string `col:"pool_mode"`                   // the user's own; NULL: none
+	MaxUserConnections       int     `col:"max_user_connections"`        // max_backends; 0: none
+	CurrentConnections       int     `col:"current_connections"`         // servers
+	MaxUserClientConnections int     `col:"max_user_client_connections"` // max_clients; 0: none
+	CurrentClientConnections int     `col:"current_client_connections"`  // clients
 }
 
 // Traffic are the sums of one database, since the start or per second.
@@ -221,34 +221,34 @@ const PeriodSeconds = 60
 
 // Item is a row of a view that is a list of names and numbers (SHOW LISTS, MEM has more).
 type Item struct {
-	List  string `col:"list"`
-	Items int64  `col:"items"`
+	List  string `col:"list"`  // of what
+	Items int64  `col:"items"` // how many there are
 }
 
 // Mem is a row of SHOW MEM.
 type Mem struct {
-	Name     string `col:"name"`
-	Size     int64  `col:"size"`
-	Used     int64  `col:"used"`
-	Free     int64  `col:"free"`
-	MemTotal int64  `col:"memtotal"`
+	Name     string `col:"name"`     // what it is for
+	Size     int64  `col:"size"`     // bytes of one
+	Used     int64  `col:"used"`     // how many are in use
+	Free     int64  `col:"free"`     // how many are kept for later
+	MemTotal int64  `col:"memtotal"` // bytes of all
 }
 
 // Setting is a row of SHOW SETTINGS, and without the origin, which PgBouncer does
 // not show, of SHOW CONFIG.
 type Setting struct {
-	Key        string `col:"key"`
-	Value      string `col:"value"` // secrets masked
-	Default    string `col:"default"`
+	Key        string `col:"key"`        // section and name
+	Value      string `col:"value"`      // secrets masked
+	Default    string `col:"default"`    // without settings
 	Changeable string `col:"changeable"` // yes: by a reload; no: needs a restart
-	Origin     string `col:"origin"`
+	Origin     string `col:"origin"`     // default, file, env, flag, or SET
 }
 
 // Fault is a row of SHOW ERRORS: what PostgreSQL answered, and what clients were told by the pooler itself.
 type Fault struct {
 	Source   string    `col:"source"` // postgresql, pooler
 	SQLState string    `col:"sqlstate"`
-	Count    uint64    `col:"count"`
+	Count    uint64    `col:"count"` // since the start
 	Last     time.Time `col:"last"`
 	Message  string    `col:"message"` // the last one's
 	Route    string    `col:"route"`   // the last one's
@@ -257,8 +257,8 @@ type Fault struct {
 // Recovery is a row of SHOW RECOVERY.
 type Recovery struct {
 	Trigger string `col:"trigger"` // what made it necessary
-	Outcome string `col:"outcome"`
-	Count   uint64 `col:"count"`
+	Outcome string `col:"outcome"` // how it ended
+	Count   uint64 `col:"count"`   // since the start
 	Current int64  `col:"current"` // under way, in rows without outcome
 }
 

@@ -31,8 +31,11 @@ func Open(network, address string) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{Net: c, Timeout: DefaultTimeout, r: bufio.NewReader(c)}, nil
+	return Over(c), nil
 }
+
+// Over makes a Conn of a connection that there is.
+func Over(c net.Conn) *Conn { return &Conn{Net: c, Timeout: DefaultTimeout, r: bufio.NewReader(c)} }
 
 // Dial is Open for a test: it fails the test on an error and closes when the test ends.
 func Dial(t testing.TB, network, address string) *Conn {

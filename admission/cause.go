@@ -126,8 +126,7 @@ func (r *Route) holdsBack(before int) Cause {
 
 // budgetFull tells whether the host, the database or the user has no place for p.
 func (p *Pool) budgetFull() bool {
-	for i := range p.stakes {
-		s := &p.stakes[i]
+	for _, s := range p.home.all {
 		s.b.mu.Lock()
 		full := s.credit == 0 && s.b.size >= s.b.max
 		s.b.mu.Unlock()

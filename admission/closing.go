@@ -13,6 +13,9 @@ func (c *Controller) Closed(loop int, now int64, p *Place) {
 	}
 	if p.state == placeClosing {
 		pool.closing.Add(-1)
+		for _, s := range p.home.all {
+			s.closing.Add(-1)
+		}
 	}
 	if b := p.forCap; b != nil {
 		p.forCap = nil
@@ -27,12 +30,15 @@ func (c *Controller) Closed(loop int, now int64, p *Place) {
 // freePlace takes a used place out of every count; what it was counted in may go to other pools.
 func (p *Pool) freePlace(l *loop, pl *Place) {
 	p.sub(onePlace + oneUsed)
-	p.unreserve(l)
+	pl.home.unreserve(l)
 	p.forget(pl)
 }
 
 func (p *Pool) forget(pl *Place) {
-	pl.state, pl.Owner, pl.holder, pl.warm, pl.givenUp = placeFree, nil, nil, false, false
+	if pl.home.past {
+		p.settleFormer()
+	}
+	pl.state, pl.Owner, pl.holder, pl.warm, pl.givenUp, pl.home = placeFree, nil, nil, false, false, nil
 	pl.next, p.free = p.free, pl
 }
 
@@ -49,12 +55,13 @@ func (c *Controller) Died(loop int, now int64, p *Place) {
 		if !pw.hasIdle() && !mutDiedBlind {
 			w := pool.claims.tail
 			pool.claims.remove(w, byRoute)
+			home := p.home
 			pool.forget(p)
-			pool.open(l, w)
+			pool.open(l, w, home)
 			break
 		}
 		if pool.word.cas(uint64(pw), uint64(pw-onePlace)) {
-			pool.unreserve(l)
+			p.home.unreserve(l)
 			pool.forget(p)
 			break
 		}
@@ -153,6 +160,9 @@ func (p *Pool) claimIdle(pl *Place, keep int) bool {
 func (p *Pool) closes(pl *Place) {
 	pl.state = placeClosing
 	p.closing.Add(1)
+	for _, s := range pl.home.all {
+		s.closing.Add(1)
+	}
 }
 
 // close ends pl, which is in hand and carries no permit.
@@ -182,10 +192,11 @@ func (c *Controller) Trim(loop int, now int64) {
 }
 
 func (p *Pool) trim(l *loop) {
-	for pl := p.idle[l.id].tail; pl != nil; pl = p.idle[l.id].tail {
-		b, surplus := p.surplus()
+	for pl, next := p.idle[l.id].tail, (*Place)(nil); pl != nil; pl = next {
+		next = pl.prev
+		b, surplus := pl.surplus()
 		if !surplus {
-			return
+			continue
 		}
 		if !p.takeForClosing(pl) {
 			if b != nil {
@@ -198,15 +209,16 @@ func (p *Pool) trim(l *loop) {
 	}
 }
 
-// surplus tells whether p has more places than it may have, by its own limit or by a budget's; the latter's move is
-// then counted.
-func (p *Pool) surplus() (*budget, bool) {
+// surplus tells whether pl is one too many, by its pool's limit or by that of a budget in which it counts; the latter's
+// move is then counted.
+func (pl *Place) surplus() (*budget, bool) {
+	p := pl.pool
 	if poolWord(p.word.load()).size()-int(p.closing.Load()) > int(p.max.Load()) {
 		return nil, true
 	}
-	for i := range p.stakes {
-		if b := p.stakes[i].b; b.moveSurplus() {
-			return b, true
+	for _, s := range pl.home.all {
+		if s.b.moveSurplus() {
+			return s.b, true
 		}
 	}
 	return nil, false

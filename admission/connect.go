@@ -15,14 +15,15 @@ func (c *Controller) Warm(loop int, now int64, p *Pool) bool {
 	l := c.enter(loop, now)
 	p.mu.Lock()
 	pw := poolWord(p.word.load())
-	ok := pw.open() && pw.size() < int(p.max.Load()) && p.host.takeWarmSlot()
+	h := p.home.host
+	ok := pw.open() && pw.size() < int(p.max.Load()) && h.takeWarmSlot()
 	if ok && !p.reserve(l, false) {
-		p.host.slotFree(l, true)
+		h.slotFree(l, true)
 		ok = false
 	}
 	if ok {
 		p.add(onePlace + oneUsed)
-		pl := p.newPlace(l.id)
+		pl := p.newPlace(l.id, p.home)
 		pl.warm = true
 		l.begin(pl)
 	}
@@ -43,8 +44,8 @@ func (h *Host) takeWarmSlot() bool {
 	return true
 }
 
-// newPlace takes a free place; its size and used are counted by the caller.
-func (p *Pool) newPlace(loop int32) *Place {
+// newPlace takes a free place; its size and used, and what it counts in, are the caller's.
+func (p *Pool) newPlace(loop int32, home *stake) *Place {
 	pl := p.free
 	if pl == nil {
 		pl = &Place{pool: p}
@@ -52,15 +53,16 @@ func (p *Pool) newPlace(loop int32) *Place {
 	} else {
 		p.free, pl.next = pl.next, nil
 	}
-	pl.loop = loop
+	pl.loop, pl.home = loop, home
 	p.reserved.Add(1)
 	p.peak.note(poolWord(p.word.load()).size())
 	return pl
 }
 
-// open reserves a place for w, which holds a permit, and starts its connect; the words are the caller's.
-func (p *Pool) open(l *loop, w *Waiter) {
-	pl := p.newPlace(w.loop)
+// open makes a place on the host of home for w, which holds a permit, and starts its connect; words and budgets are the
+// caller's.
+func (p *Pool) open(l *loop, w *Waiter, home *stake) {
+	pl := p.newPlace(w.loop, home)
 	w.turn(p.tick(l), waiterOpening, CauseConnect)
 	p.openings.push(w, byRoute)
 	w.place, pl.holder = pl, w
@@ -69,7 +71,7 @@ func (p *Pool) open(l *loop, w *Waiter) {
 
 // startConnect begins pl's connect on its loop when the host has a free slot, else queues it.
 func (p *Pool) startConnect(l *loop, pl *Place) {
-	h := p.host
+	h := pl.home.host
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.connecting < h.maxConnects {
@@ -123,7 +125,7 @@ func (h *Host) beginNext(l *loop) {
 func (p *Pool) orphan(l *loop, w *Waiter) {
 	pl := w.place
 	w.place, pl.holder = nil, nil
-	h := p.host
+	h := pl.home.host
 	h.mu.Lock()
 	idle := pl.state == placeQueued
 	if idle {
@@ -142,7 +144,7 @@ func (c *Controller) Opened(loop int, now int64, p *Place) {
 	must(p.state == placeConnecting && int(p.loop) == loop, "opened a place that was not connecting here")
 	l := c.enter(loop, now)
 	pool := p.pool
-	pool.host.slotFree(l, p.warm)
+	p.home.host.slotFree(l, p.warm)
 	pool.mu.Lock()
 	pool.reserved.Add(-1)
 	p.state, p.warm = placeUsed, false
@@ -164,7 +166,7 @@ func (c *Controller) Failed(loop int, now int64, p *Place) (kept bool) {
 	must(p.state == placeConnecting && int(p.loop) == loop, "failed to open a place that was not connecting here")
 	l := c.enter(loop, now)
 	pool := p.pool
-	pool.host.slotFree(l, p.warm)
+	p.home.host.slotFree(l, p.warm)
 	pool.mu.Lock()
 	kept = p.holder != nil
 	if kept {
@@ -177,7 +179,8 @@ func (c *Controller) Failed(loop int, now int64, p *Place) (kept bool) {
 	return kept
 }
 
-// Retry tries a kept place again, as soon as the host has a connect slot: Driver.Open follows. If nobody waits for it
+// Retry tries a kept place again, as soon as the host has a connect slot: Driver.Open follows. If the pool has another host
+// by now, the place goes there, unless that is full: then it stays where it is, and the engine tells from Place.Host. If nobody waits for it
 // any more the place is freed instead, Retry answers false and the engine forgets it.
 func (c *Controller) Retry(loop int, now int64, p *Place) bool {
 	must(p.state == placeFailed && int(p.loop) == loop && !p.givenUp, "retry of a place that had not failed here")
@@ -187,6 +190,7 @@ func (c *Controller) Retry(loop int, now int64, p *Place) bool {
 	again := p.holder != nil
 	if again {
 		p.Owner = nil
+		pool.rehome(l, p)
 		pool.startConnect(l, p)
 	} else {
 		pool.dropReserved(l, p)

@@ -79,12 +79,12 @@ func (p *Pool) newcomer(l *loop, w *Waiter) bool {
 		}
 		for !pw.hasIdle() {
 			if p.word.cas(uint64(pw), uint64(pw+onePlace+oneUsed+oneHolder)) {
-				p.open(l, w)
+				p.open(l, w, p.home)
 				return true
 			}
 			pw = poolWord(p.word.load())
 		}
-		p.unreserve(l) // a place was released just now
+		p.home.unreserve(l) // a place was released just now
 	}
 }
 

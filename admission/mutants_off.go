@@ -20,6 +20,8 @@ const (
 	mutStaleChange  = false // a limit is stored over a word that changed meanwhile
 	mutDiedBlind    = false // a dead idle backend is dropped although it was promised to somebody
 	mutNoPass       = false // a freed place of a full host is not passed to the pool that waits for one
+	mutWaitsThere   = false // a pool that has gone to another host goes on waiting for places of the old one
+	mutCountStays   = false // a place that goes to another host leaves its count behind
 	mutHomeRecycles = false // an ask that comes home ends a waiter whose grant still travels
 	mutAsideRests   = false // a backend that was set aside rests again without a look at who waits
 	mutSpareBlind   = false // what is kept idle is counted before the claim, not by it

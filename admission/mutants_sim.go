@@ -19,6 +19,8 @@ var (
 	mutStaleChange  bool
 	mutDiedBlind    bool
 	mutNoPass       bool
+	mutWaitsThere   bool
+	mutCountStays   bool
 	mutHomeRecycles bool
 	mutAsideRests   bool
 	mutSpareBlind   bool

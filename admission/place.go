@@ -30,6 +30,7 @@ type Place struct {
 	Owner any // the engine's; nil at Open
 
 	pool    *Pool
+	home    *stake  // of the host on which it is, or is to be, opened
 	route   *Route  // the permit's route while a request owns the place
 	holder  *Waiter // queued, connecting, failed: who waits for this connect, if anybody
 	loop    int32
@@ -46,6 +47,9 @@ type Place struct {
 
 // Loop is the loop that owns p.
 func (p *Place) Loop() int { return int(p.loop) }
+
+// Host is the host on which p was reserved. Called on p's loop.
+func (p *Place) Host() *Host { return p.home.host }
 
 // Pool is the pool whose place this is.
 func (p *Place) Pool() *Pool { return p.pool }

@@ -4,11 +4,13 @@ import "sync/atomic"
 
 // State: a Pool: its word, its holders, its ring of eligible routes, its idle places by loop.
 // Owner: the word by CAS; idle[i] by loop i; routes by listMu; everything else by the critical section mu.
+// A pool has one present host, home, on which its places are opened; former are the hosts before, as long as places of
+// the pool count there (SetHost).
 // Invariants, whenever mu is free: word.eligible = ring.n; word.holders = claims.n + openings.n; idle places on all
 // lists and in hand = size − used + claims.n; if an eligible route exists and nothing is paused, then used = size and
 // the pool is at its maximum or waits in the list of a full budget; no idle place is unclaimed while openings exist.
 
-// Pool is the set of backends of one database and user on one host.
+// Pool is the set of backends of one database and user.
 type Pool struct {
 	Owner any // the engine's
 
@@ -19,15 +21,15 @@ type Pool struct {
 	reserved atomic.Int32 // places that are queued, connecting or failed
 	closing  atomic.Int32 // places in state closing
 
-	c      *Controller
-	host   *Host
-	stakes []stake // what it counts in: host, database, user
+	c *Controller
 
 	listMu mutex // taken inside mu or by itself
 	routes map[*Route]struct{}
 
 	mu       mutex
-	now      int64 // ns, the latest that the critical section was told
+	home     *stake   // of its present host
+	former   []*stake // of hosts before, while places or credits are counted there
+	now      int64    // ns, the latest that the critical section was told
 	pauses   poolPauses
 	ring     ring
 	claims   waiterList // holders promised some idle place, oldest first
@@ -40,14 +42,15 @@ type Pool struct {
 // NewPool makes a pool. Any goroutine.
 func (c *Controller) NewPool(o PoolOptions) *Pool {
 	must(o.Host != nil && o.MaxSize >= 1 && o.MaxSize <= MaxPoolSize, "pool options out of range")
-	p := &Pool{c: c, host: o.Host, routes: map[*Route]struct{}{}, idle: make([]idleList, len(c.loops))}
+	p := &Pool{c: c, routes: map[*Route]struct{}{}, idle: make([]idleList, len(c.loops))}
 	p.max.Store(int32(o.MaxSize))
-	p.stakes = append(p.stakes, stake{b: &o.Host.budget, pool: p})
+	var caps []*stake
 	for _, cap := range []*Cap{o.Database, o.User} {
 		if cap != nil {
-			p.stakes = append(p.stakes, stake{b: &cap.budget, pool: p})
+			caps = append(caps, &stake{b: &cap.budget, pool: p})
 		}
 	}
+	p.home = p.newHome(o.Host, caps)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.paused {
@@ -55,8 +58,8 @@ func (c *Controller) NewPool(o PoolOptions) *Pool {
 		p.pauses.set(true, c.since)
 	}
 	c.pools[p] = struct{}{}
-	for i := range p.stakes {
-		p.stakes[i].b.join(&p.stakes[i])
+	for _, s := range p.home.all {
+		s.b.join(s)
 	}
 	return p
 }
@@ -72,8 +75,8 @@ func (c *Controller) Drop(p *Pool) bool {
 		return false
 	}
 	delete(c.pools, p)
-	for i := range p.stakes {
-		p.stakes[i].b.leave(&p.stakes[i])
+	for _, s := range append(p.former, p.home.all...) {
+		s.b.leave(s)
 	}
 	return true
 }

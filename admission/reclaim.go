@@ -98,10 +98,10 @@ func (b *budget) shareOut() {
 	demand, all := 0, 0
 	for _, s := range b.stakes {
 		switch w := poolWord(s.pool.word.load()); {
-		case w.used() > 0 || w.eligible() > 0:
+		case !s.past && (w.used() > 0 || w.eligible() > 0):
 			demand++
 			all++
-		case w.size() > 0:
+		case s.held > 0:
 			all++
 		}
 	}
@@ -110,10 +110,8 @@ func (b *budget) shareOut() {
 	b.keep = b.max / max(all, 1)
 }
 
-// places is what the pool has of the budget, less what it is closing already.
-func (s *stake) places() int {
-	return poolWord(s.pool.word.load()).size() + s.credit - int(s.pool.closing.Load())
-}
+// places is what the pool has of the budget, less what it is closing already. Under the budget's mutex.
+func (s *stake) places() int { return s.held + s.credit - int(s.closing.Load()) }
 
 // measure looks at the pool's eligible routes; one that lost them no longer waits.
 func (m *mark) measure(now int64) {
@@ -156,8 +154,9 @@ func (b *budget) reclaim(l *loop) {
 		if w := poolWord(p.word.load()); w.eligible() > 0 || w.holders() > 0 {
 			continue
 		}
-		for pl := p.idle[l.id].tail; pl != nil && m.s.spares(pl, keep, l.now); pl = p.idle[l.id].tail {
-			if !b.reclaimOne(l, pl) {
+		for pl, next := p.idle[l.id].tail, (*Place)(nil); pl != nil && m.s.spares(pl, keep, l.now); pl = next {
+			next = pl.prev
+			if pl.countsIn(m.s) && !b.reclaimOne(l, pl) {
 				break
 			}
 		}
@@ -167,8 +166,16 @@ func (b *budget) reclaim(l *loop) {
 // spares tells whether the pool's idle place has rested for long enough to go to another pool.
 func (s *stake) spares(pl *Place, keep int, now int64) bool {
 	rested := now - pl.IdleSince
-	return rested >= keepIdle || rested >= reclaimIdle && s.places() > keep
+	if rested >= keepIdle || rested < reclaimIdle {
+		return rested >= keepIdle
+	}
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	return s.places() > keep
 }
+
+// countsIn tells whether pl is one of the places of s: on the host, where s is a host's.
+func (pl *Place) countsIn(s *stake) bool { return s.host == nil || s == pl.home }
 
 func (b *budget) reclaimOne(l *loop, pl *Place) bool {
 	b.mu.Lock()
@@ -228,6 +235,9 @@ func (p *Pool) giveAway(l *loop, pl *Place) bool {
 		if !mutAskForgotten {
 			g = p.give(l, pl)
 		}
+		if g == givesNot && p.asksElsewhere(l, pl) {
+			g = givesLater
+		}
 		if g != givesNot {
 			p.setBit(poolAsked, true)
 		}
@@ -237,16 +247,16 @@ func (p *Pool) giveAway(l *loop, pl *Place) bool {
 
 // give closes pl if that is wanted now.
 func (p *Pool) give(l *loop, pl *Place) giving {
-	if b, surplus := p.surplus(); surplus {
+	if b, surplus := pl.surplus(); surplus {
 		pl.forCap = b
 		p.close(l, pl)
 		return givesNow
 	}
 	g := givesNot
-	for i := range p.stakes {
-		switch p.stakes[i].gives(l.now) {
+	for _, s := range pl.home.all {
+		switch s.gives(l.now) {
 		case givesNow:
-			pl.forCap = p.stakes[i].b
+			pl.forCap = s.b
 			p.close(l, pl)
 			return givesNow
 		case givesLater:
@@ -269,7 +279,16 @@ func (s *stake) gives(now int64) giving {
 	b := s.b
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	deficit := 0
+	g := s.wouldGive(now)
+	if g == givesNow {
+		b.moves++
+	}
+	return g
+}
+
+// wouldGive is gives without counting. Under the budget's mutex.
+func (s *stake) wouldGive(now int64) giving {
+	b, deficit := s.b, 0
 	for other := b.starve.head; other != nil; other = other.next {
 		deficit += max(b.share-other.places(), 0)
 	}
@@ -279,6 +298,5 @@ func (s *stake) gives(now int64) giving {
 	case s.given != 0 && now-s.given < keepGiven, b.moves >= min(b.maxMoves, deficit):
 		return givesLater
 	}
-	b.moves++
 	return givesNow
 }

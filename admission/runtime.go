@@ -70,7 +70,9 @@ func (k *Cap) SetMaxMoves(n int) {
 
 // DropCap forgets a cap that no pool counts in, and answers whether it did. The caller sees to it that no pool is made
 // with it meanwhile. Any goroutine.
-func (c *Controller) DropCap(k *Cap) bool {
+func (c *Controller) DropCap(k *Cap) bool { return c.dropBudget(&k.budget) }
+
+func (c *Controller) dropBudget(k *budget) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	k.mu.Lock()
@@ -82,7 +84,7 @@ func (c *Controller) DropCap(k *Cap) bool {
 	old := *c.budgets.Load()
 	kept := make([]*budget, 0, len(old))
 	for _, b := range old {
-		if b != &k.budget {
+		if b != k {
 			kept = append(kept, b)
 		}
 	}

@@ -66,7 +66,7 @@ func (p *Pool) grantNext(l *loop) bool {
 	}
 	// Nothing rests while a route is eligible, and only the critical section changes size.
 	p.add(onePlace + oneUsed + oneHolder)
-	p.open(l, p.nextPermit())
+	p.open(l, p.nextPermit(), p.home)
 	return true
 }
 

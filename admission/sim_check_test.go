@@ -136,11 +136,24 @@ func (w *world) checkPool(p *Pool, use int, permits map[*Route]int) {
 		}
 	}
 	listed := false
-	for i := range p.stakes {
-		listed = listed || p.stakes[i].where != nil
-		if p.stakes[i].credit != 0 {
+	for _, s := range p.home.all {
+		listed = listed || s.where != nil
+		if s.credit != 0 {
 			fail("a credit was kept")
 		}
+	}
+	onHosts := p.home.held
+	for _, s := range p.former {
+		onHosts += s.held
+		if s.where != nil || s.credit != 0 {
+			fail("a pool waits for a place of a host that it has left")
+		}
+		if s.held == 0 || !s.past || s.host == p.home.host {
+			fail("a host that a pool has left is remembered for nothing: %d places", s.held)
+		}
+	}
+	if onHosts != n.size() || p.home.past {
+		fail("size %d, but %d places counted on its hosts", n.size(), onHosts)
 	}
 	if p.openings.n > 0 && n.hasIdle() {
 		fail("an idle backend while a holder waits for a connect")
@@ -157,7 +170,7 @@ func (w *world) checkBudgets() {
 	for _, b := range *w.c.budgets.Load() {
 		size, listed := 0, 0
 		for _, s := range b.stakes {
-			size += poolWord(s.pool.word.v.Load()).size()
+			size += s.held
 			if s.where != nil {
 				listed++
 			}
@@ -172,7 +185,7 @@ func (w *world) checkBudgets() {
 			fail("a pool waits for a place of a host or cap that has one")
 		}
 		for _, s := range b.stakes {
-			if p := poolWord(s.pool.word.v.Load()); b.size-b.moves > b.max && p.size() > int(s.pool.closing.Load()) && !p.asked() {
+			if p := poolWord(s.pool.word.v.Load()); b.size-b.moves > b.max && s.held > int(s.closing.Load()) && !p.asked() {
 				fail("a host or cap has %d places of %d, %d of them closing, and a pool is not asked to give", b.size, b.max, b.moves)
 			}
 		}
@@ -183,7 +196,7 @@ func (w *world) checkBudgets() {
 	for _, h := range w.hosts {
 		connecting := 0
 		for p := range w.places {
-			if p.pool.host == h && p.state == placeConnecting {
+			if p.state != placeFree && p.home.host == h && p.state == placeConnecting {
 				connecting++
 			}
 		}

@@ -220,7 +220,7 @@ func (x *churn) checkRest(t *testing.T) {
 			size += p.Size
 		}
 	}
-	h := x.routes[0].pool.host.Counts()
+	h := x.routes[0].pool.home.host.Counts()
 	if h.Size != size || h.Connecting != 0 || h.Moves != 0 || h.WaitingPools != 0 {
 		t.Errorf("host: %+v with %d places", h, size)
 	}
@@ -247,7 +247,7 @@ func (x *churn) closeIdle(t *testing.T) {
 		})
 	}
 	x.settle(t)
-	if n := x.routes[0].pool.host.Counts(); n.Size != 0 {
+	if n := x.routes[0].pool.home.host.Counts(); n.Size != 0 {
 		t.Errorf("the empty host: %+v", n)
 	}
 }

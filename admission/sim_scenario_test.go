@@ -75,6 +75,27 @@ var scenarios = []scenario{
 		},
 	},
 	{
+		name: "host_changed_while_places_come_and_go", loops: 2, seeds: 400,
+		mutants: map[string]string{
+			"mut_waits_there": "a pool waits for a place of a host that it has left",
+			"mut_count_stays": "places counted on its hosts",
+		},
+		build: func(w *world) {
+			a, b := w.addHost(2), w.addHost(4)
+			w.opt.refuse, w.opt.sweep, w.opt.connect = .6, .5, 20
+			moving, other := w.addPool(a, nil, 3), w.addPool(a, nil, 2)
+			w.crowd(w.addRoute(moving, RouteOptions{MaxInFlight: 4, MaxWaiters: 9}), 4, 12)
+			w.crowd(w.addRoute(other, RouteOptions{MaxInFlight: 4, MaxWaiters: 9}), 3, 8)
+			for _, v := range w.loops {
+				w.housekeep(v, 50)
+			}
+			for i := range 8 {
+				w.at(i%2, int64(9*i), func() { moving.SetHost(i%2, w.now, []*Host{b, a}[i%2]) })
+				w.at(1-i%2, int64(12*i), func() { a.SetMax(w.c, 1-i%2, w.now, 1+i%2) })
+			}
+		},
+	},
+	{
 		name: "two_saturated_pools_share_a_full_host_of_90", loops: 2, seeds: 1,
 		build: func(w *world) {
 			w.park, w.delay = .01, ms/10

@@ -152,7 +152,7 @@ func (w *world) act(loop int) {
 	p := w.pools[w.rnd.IntN(len(w.pools))]
 	s := p.routes[w.rnd.IntN(len(p.routes))]
 	h := w.hosts[w.rnd.IntN(len(w.hosts))]
-	switch w.rnd.IntN(13) {
+	switch w.rnd.IntN(14) {
 	case 0, 1:
 		w.limit(s, loop)
 	case 2:
@@ -189,6 +189,11 @@ func (w *world) act(loop int) {
 	case 11:
 		if len(w.caps) > 0 {
 			w.caps[w.rnd.IntN(len(w.caps))].SetMax(w.c, loop, w.now, 1+w.rnd.IntN(5))
+		}
+	case 13:
+		p.SetHost(loop, w.now, h)
+		if len(w.hosts) > 1 {
+			w.drew("host changed")
 		}
 	case 12:
 		if w.rnd.IntN(2) == 0 {
@@ -357,7 +362,7 @@ func (w *world) drewOutcomes() {
 // wantDrawn fails the test if not one of many seeds came by something that it must show.
 func wantDrawn(t *testing.T, drawn map[string]int) {
 	t.Helper()
-	want := []string{"cap", "slack 0 ms", "slack 1 ms", "slack 2 ms", "calls in one go", "calls in single steps"}
+	want := []string{"cap", "slack 0 ms", "slack 1 ms", "slack 2 ms", "calls in one go", "calls in single steps", "host changed"}
 	for i := range 8 {
 		want = append(want, fmt.Sprintf("%d loops", i+1))
 	}

@@ -1,12 +1,20 @@
 package admission
 
-// stake is what a pool has to do with one of its budgets. Owner: the budget's mutex.
+import "sync/atomic"
+
+// stake is what a pool has to do with one of its budgets. Owner: the budget's mutex, but for what is fixed (b, pool, host,
+// all) and closing, an atomic.
 type stake struct {
 	b          *budget
 	pool       *Pool
-	credit     int   // places of the budget that are this pool's to open
-	given      int64 // ns, when a starving pool was last given a place; it gives none for a second
-	starving   bool  // below its share for too long: waits in starve as long as it is below
+	host       *Host        // whose budget it is; nil for a cap
+	all        []*stake     // of a host's: everything in which a place there counts: it, the database's, the user's
+	held       int          // places of the pool that count here
+	closing    atomic.Int32 // of them, those that are being closed
+	past       bool         // of a host that is not the pool's present one
+	credit     int          // places of the budget that are this pool's to open
+	given      int64        // ns, when a starving pool was last given a place; it gives none for a second
+	starving   bool         // below its share for too long: waits in starve as long as it is below
 	where      *stakeList
 	next, prev *stake
 }
@@ -82,16 +90,18 @@ func (s *stake) take(wait bool) bool {
 	defer b.mu.Unlock()
 	if s.credit > 0 {
 		s.credit--
+		s.held++
 		return true
 	}
 	if b.size < b.max {
 		b.grow()
+		s.held++
 		return true
 	}
 	if !wait || s.where != nil {
 		return false
 	}
-	s.starving = s.starving && poolWord(s.pool.word.load()).size() < b.share
+	s.starving = s.starving && s.places() < b.share
 	if s.starving {
 		b.starve.push(s)
 	} else {
@@ -106,11 +116,13 @@ func (b *budget) grow() {
 	b.peak = max(b.peak, b.size)
 }
 
-// put takes one place out of the count, or makes it the credit of the next waiting pool, which the caller must wake.
-func (b *budget) put(l *loop) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.pass(l)
+// put takes one place of the pool out of the count, or makes it the credit of the next waiting pool, which the caller
+// must wake.
+func (s *stake) put(l *loop) {
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	s.held--
+	s.b.pass(l)
 }
 
 func (b *budget) pass(l *loop) {
@@ -124,25 +136,25 @@ func (b *budget) pass(l *loop) {
 	b.size--
 }
 
-// reserve counts one more place in everything that p counts in, in the order host, database, user; or nothing, and then
-// p waits, if wait, for the first that refused.
+// reserve counts one more place of p on its present host, in the order host, database, user; or nothing, and then p waits,
+// if wait, for the first that refused.
 func (p *Pool) reserve(l *loop, wait bool) bool {
-	for i := range p.stakes {
-		if p.stakes[i].take(wait) {
+	for i, s := range p.home.all {
+		if s.take(wait) {
 			continue
 		}
-		for k := range i {
-			p.stakes[k].b.put(l)
+		for _, taken := range p.home.all[:i] {
+			taken.put(l)
 		}
 		return false
 	}
 	return true
 }
 
-// unreserve takes back what reserve counted.
-func (p *Pool) unreserve(l *loop) {
-	for i := range p.stakes {
-		p.stakes[i].b.put(l)
+// unreserve takes a place on the host of home out of what it counts in.
+func (home *stake) unreserve(l *loop) {
+	for _, s := range home.all {
+		s.put(l)
 	}
 }
 
@@ -150,14 +162,21 @@ func (p *Pool) unreserve(l *loop) {
 func (p *Pool) wake(l *loop) {
 	p.mu.Lock()
 	p.schedule(l, nil)
-	for i := range p.stakes {
-		s := &p.stakes[i]
-		s.b.mu.Lock()
-		for s.credit > 0 {
-			s.credit--
-			s.b.pass(l)
-		}
-		s.b.mu.Unlock()
+	for _, s := range p.home.all {
+		s.passCredit(l)
+	}
+	for _, s := range p.former {
+		s.passCredit(l)
 	}
 	p.mu.Unlock()
+}
+
+// passCredit gives up what the pool has no use for.
+func (s *stake) passCredit(l *loop) {
+	s.b.mu.Lock()
+	defer s.b.mu.Unlock()
+	for s.credit > 0 {
+		s.credit--
+		s.b.pass(l)
+	}
 }

@@ -1,0 +1,5 @@
+//go:build sim && mut_count_stays
+
+package admission
+
+func init() { mutCountStays = true }

@@ -1,0 +1,5 @@
+//go:build sim && mut_waits_there
+
+package admission
+
+func init() { mutWaitsThere = true }

@@ -12,61 +12,61 @@ import (
 // statsRow is a row of SHOW STATS.
 type statsRow struct {
 	Database                   string `col:"database"`
-	TotalServerAssignmentCount uint64 `col:"total_server_assignment_count"`
-	TotalXactCount             uint64 `col:"total_xact_count"`
-	TotalQueryCount            uint64 `col:"total_query_count"`
-	TotalReceived              uint64 `col:"total_received"`
-	TotalSent                  uint64 `col:"total_sent"`
-	TotalXactTime              uint64 `col:"total_xact_time"`
-	TotalQueryTime             uint64 `col:"total_query_time"`
-	TotalWaitTime              uint64 `col:"total_wait_time"`
-	TotalClientParseCount      uint64 `col:"total_client_parse_count"`
-	TotalServerParseCount      uint64 `col:"total_server_parse_count"`
-	TotalBindCount             uint64 `col:"total_bind_count"`
-	AvgServerAssignmentCount   uint64 `col:"avg_server_assignment_count"`
-	AvgXactCount               uint64 `col:"avg_xact_count"`
-	AvgQueryCount              uint64 `col:"avg_query_count"`
-	AvgRecv                    uint64 `col:"avg_recv"`
-	AvgSent                    uint64 `col:"avg_sent"`
-	AvgXactTime                uint64 `col:"avg_xact_time"`
-	AvgQueryTime               uint64 `col:"avg_query_time"`
-	AvgWaitTime                uint64 `col:"avg_wait_time"`
-	AvgClientParseCount        uint64 `col:"avg_client_parse_count"`
-	AvgServerParseCount        uint64 `col:"avg_server_parse_count"`
-	AvgBindCount               uint64 `col:"avg_bind_count"`
+	TotalServerAssignmentCount uint64 `col:"total_server_assignment_count"` // times that a server was given to a client
+	TotalXactCount             uint64 `col:"total_xact_count"`              // transactions
+	TotalQueryCount            uint64 `col:"total_query_count"`             // queries
+	TotalReceived              uint64 `col:"total_received"`                // bytes from clients
+	TotalSent                  uint64 `col:"total_sent"`                    // bytes to clients
+	TotalXactTime              uint64 `col:"total_xact_time"`               // µs that servers were in transactions
+	TotalQueryTime             uint64 `col:"total_query_time"`              // µs that servers ran queries
+	TotalWaitTime              uint64 `col:"total_wait_time"`               // µs that clients waited for a server
+	TotalClientParseCount      uint64 `col:"total_client_parse_count"`      // statements that clients have prepared
+	TotalServerParseCount      uint64 `col:"total_server_parse_count"`      // statements prepared on servers for them
+	TotalBindCount             uint64 `col:"total_bind_count"`              // times that one was made ready to run
+	AvgServerAssignmentCount   uint64 `col:"avg_server_assignment_count"`   // per second
+	AvgXactCount               uint64 `col:"avg_xact_count"`                // per second
+	AvgQueryCount              uint64 `col:"avg_query_count"`               // per second
+	AvgRecv                    uint64 `col:"avg_recv"`                      // bytes per second
+	AvgSent                    uint64 `col:"avg_sent"`                      // bytes per second
+	AvgXactTime                uint64 `col:"avg_xact_time"`                 // µs per transaction
+	AvgQueryTime               uint64 `col:"avg_query_time"`                // µs per query
+	AvgWaitTime                uint64 `col:"avg_wait_time"`                 // µs per second
+	AvgClientParseCount        uint64 `col:"avg_client_parse_count"`        // per second
+	AvgServerParseCount        uint64 `col:"avg_server_parse_count"`        // per second
+	AvgBindCount               uint64 `col:"avg_bind_count"`                // per second
 }
 
 // totalsRow is a row of SHOW STATS_TOTALS.
 type totalsRow struct {
 	Database              string `col:"database"`
-	ServerAssignmentCount uint64 `col:"server_assignment_count"`
-	XactCount             uint64 `col:"xact_count"`
-	QueryCount            uint64 `col:"query_count"`
-	BytesReceived         uint64 `col:"bytes_received"`
-	BytesSent             uint64 `col:"bytes_sent"`
-	XactTime              uint64 `col:"xact_time"`
-	QueryTime             uint64 `col:"query_time"`
-	WaitTime              uint64 `col:"wait_time"`
-	ClientParseCount      uint64 `col:"client_parse_count"`
-	ServerParseCount      uint64 `col:"server_parse_count"`
-	BindCount             uint64 `col:"bind_count"`
+	ServerAssignmentCount uint64 `col:"server_assignment_count"` // times that a server was given to a client
+	XactCount             uint64 `col:"xact_count"`              // transactions
+	QueryCount            uint64 `col:"query_count"`             // queries
+	BytesReceived         uint64 `col:"bytes_received"`          // bytes from clients
+	BytesSent             uint64 `col:"bytes_sent"`              // bytes to clients
+	XactTime              uint64 `col:"xact_time"`               // µs that servers were in transactions
+	QueryTime             uint64 `col:"query_time"`              // µs that servers ran queries
+	WaitTime              uint64 `col:"wait_time"`               // µs that clients waited for a server
+	ClientParseCount      uint64 `col:"client_parse_count"`      // statements that clients have prepared
+	ServerParseCount      uint64 `col:"server_parse_count"`      // statements prepared on servers for them
+	BindCount             uint64 `col:"bind_count"`              // times that one was made ready to run
 }
 
 // averagesRow is a row of SHOW STATS_AVERAGES. That three columns begin with avg_
 // is PgBouncer's.
 type averagesRow struct {
 	Database              string `col:"database"`
-	ServerAssignmentCount uint64 `col:"server_assignment_count"`
-	XactCount             uint64 `col:"xact_count"`
-	QueryCount            uint64 `col:"query_count"`
-	BytesReceived         uint64 `col:"bytes_received"`
-	BytesSent             uint64 `col:"bytes_sent"`
-	XactTime              uint64 `col:"xact_time"`
-	QueryTime             uint64 `col:"query_time"`
-	WaitTime              uint64 `col:"wait_time"`
-	ClientParseCount      uint64 `col:"avg_client_parse_count"`
-	ServerParseCount      uint64 `col:"avg_server_parse_count"`
-	BindCount             uint64 `col:"avg_bind_count"`
+	ServerAssignmentCount uint64 `col:"server_assignment_count"` // per second
+	XactCount             uint64 `col:"xact_count"`              // per second
+	QueryCount            uint64 `col:"query_count"`             // per second
+	BytesReceived         uint64 `col:"bytes_received"`          // bytes per second
+	BytesSent             uint64 `col:"bytes_sent"`              // bytes per second
+	XactTime              uint64 `col:"xact_time"`               // µs per transaction
+	QueryTime             uint64 `col:"query_time"`              // µs per query
+	WaitTime              uint64 `col:"wait_time"`               // µs per second
+	ClientParseCount      uint64 `col:"avg_client_parse_count"`  // per second
+	ServerParseCount      uint64 `col:"avg_server_parse_count"`  // per second
+	BindCount             uint64 `col:"avg_bind_count"`          // per second
 }
 
 // totalRow is a row of SHOW TOTALS.

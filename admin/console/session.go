@@ -20,7 +20,7 @@ import (
 //   - out holds whole messages, in the order of the client's; it is written when it
 //     has outMax bytes, before a command that waits, and at ReadyForQuery and Flush;
 //   - between an error of the extended protocol and the next Sync, skipping is set and
-//     nothing is answered;
+//     nothing is answered, Query and FunctionCall included, as PostgreSQL does it;
 //   - outside a transaction block no portal outlives a Sync.
 
 const (
@@ -131,8 +131,9 @@ func (s *session) unreadable(err error) error {
 func (s *session) message(m pgproto3.FrontendMessage) *problem {
 	switch m := m.(type) {
 	case *pgproto3.Query:
-		s.skipping = false
-		s.simple(m.String)
+		if !s.skipping {
+			s.simple(m.String)
+		}
 	case *pgproto3.Sync:
 		s.skipping = false
 		if s.status == protocol.StatusIdle {

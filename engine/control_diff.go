@@ -19,10 +19,11 @@ type Notice struct{ Setting, Effect string }
 func (n Notice) String() string { return n.Setting + ": " + n.Effect }
 
 const (
-	needsRestart = "needs a restart"
-	forNewPools  = "takes effect for new pools; those that exist go on as they are"
-	forNewLogins = "takes effect for clients that log in from now on"
-	entryGone    = "is gone for new logins; clients that are logged in stay"
+	needsRestart  = "needs a restart"
+	forNewPools   = "takes effect for new pools; those that exist go on as they are"
+	forNewClients = "takes effect for clients that connect from now on"
+	forNewLogins  = "takes effect for clients that log in from now on"
+	entryGone     = "is gone for new logins; clients that are logged in stay"
 )
 
 // liveSections hold at once.
@@ -33,6 +34,9 @@ var liveSections = []string{"capacity", "admission", "auth", "tls"}
 var liveSettings = map[string]string{
 	"server.max_clients": "", "server.max_pools": "", "server.pool_mode": forNewLogins,
 	"server.proxy_protocol": "", "server.proxy_protocol_from": "",
+	"server.listen": "", "server.unix_socket_dir": "", "server.unix_socket_mode": "", "server.backlog": "",
+	"server.login_timeout_ms": "", "server.max_unauthenticated": "", "server.max_buffer_memory": "",
+	"server.tcp_keepalive_ms": forNewClients, "server.tcp_user_timeout_ms": forNewClients,
 }
 
 // unapplied compares a new configuration with what the process runs under.

@@ -133,7 +133,8 @@ func (e *Engine) relabel(s *settings, label, setting string, parsed *configs.Rou
 // Reload replaces the whole configuration, which configs has checked; origins
 // tells where its values came from and may be nil. The files of auth and tls are
 // read anew, for logins and handshakes from now on; if one is not good nothing
-// changes, and the error is a ProblemsError. Everything set at run time is given up
+// changes, and the error is a ProblemsError. So it is if an address cannot be
+// listened on. Everything set at run time is given up
 // for it. Limits, databases' and users' limits, admission and routes hold at once,
 // as with SetLimit; the notices name what differs and does not, and are logged.
 // The process's file descriptors are the caller's matter. Any goroutine but a
@@ -141,6 +142,9 @@ func (e *Engine) relabel(s *settings, label, setting string, parsed *configs.Rou
 func (e *Engine) Reload(cfg *configs.Config, origins *configs.Origins) (notices []Notice, err error) {
 	err = e.change(func(s *settings) (*settings, error) {
 		security, err := newSecurity(cfg, origins)
+		if err == nil {
+			err = e.relisten(cfg) // the last that may fail
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -243,8 +247,9 @@ func (c *client) resettle() {
 			c.refresh()
 			c.armTimer()
 		}
+	case clientClosing, clientGone:
 	default:
-		c.rearm()
+		c.armTimer()
 	}
 }
 

@@ -199,29 +199,45 @@ func (e *Engine) makeWorkers(loops int) error {
 }
 
 func (e *Engine) listen() error {
-	s := &e.cfg.Server
-	loops := make([]*reactor.Loop, len(e.workers))
-	for i, w := range e.workers {
-		loops[i] = w.loop
+	o := acceptorOptions(e.cfg)
+	for _, w := range e.workers {
+		o.Loops = append(o.Loops, w.loop)
 	}
-	a, err := reactor.Listen(reactor.AcceptorOptions{
-		Passed:    e.passed,
-		Addresses: s.Listen, UnixDir: s.UnixSocketDir, UnixPort: s.SocketPort(), UnixMode: fs.FileMode(s.SocketMode()),
-		Backlog: s.Backlog, KeepaliveMs: s.TCPKeepaliveMs, UserTimeoutMs: s.TCPUserTimeoutMs,
-		Loops:    loops,
-		OnAccept: func(l *reactor.Loop, c *reactor.Accepted) { e.workers[l.ID].accept(c) },
-		Admit:    e.admitSocket,
-		Crowded:  func() bool { return e.helpers.Crowded() },
-		OnStall: func(err error) {
-			e.log.Warn("accepting paused: no descriptors or memory left; raise the limit of open files", "error", err)
-		},
-		OnFailure: e.fail,
-	})
+	o.Passed = e.passed
+	o.OnAccept = func(l *reactor.Loop, c *reactor.Accepted) { e.workers[l.ID].accept(c) }
+	o.Admit = e.admitSocket
+	o.Crowded = func() bool { return e.helpers.Crowded() }
+	o.OnStall = func(err error) {
+		e.log.Warn("accepting paused: no descriptors or memory left; raise the limit of open files", "error", err)
+	}
+	o.OnFailure = e.fail
+	a, err := reactor.Listen(o)
 	if err != nil {
 		return err
 	}
 	e.acceptor = a
 	return nil
+}
+
+// acceptorOptions are those of settings that can change while it runs.
+func acceptorOptions(cfg *configs.Config) reactor.AcceptorOptions {
+	s := &cfg.Server
+	return reactor.AcceptorOptions{
+		Addresses: s.Listen, UnixDir: s.UnixSocketDir, UnixPort: s.SocketPort(), UnixMode: fs.FileMode(s.SocketMode()),
+		Backlog: s.Backlog, KeepaliveMs: s.TCPKeepaliveMs, UserTimeoutMs: s.TCPUserTimeoutMs,
+	}
+}
+
+// relisten listens as cfg says; after an error as before.
+func (e *Engine) relisten(cfg *configs.Config) error {
+	opened, closed, err := e.acceptor.Change(acceptorOptions(cfg))
+	for _, l := range opened {
+		e.log.Info("listening", "network", l.Network, "address", l.Address)
+	}
+	for _, l := range closed {
+		e.log.Info("not listening any more", "network", l.Network, "address", l.Address)
+	}
+	return err
 }
 
 // Start runs loops and acceptor. It returns at once.
@@ -248,7 +264,7 @@ func (e *Engine) Start() {
 	e.startReporter()
 }
 
-// Listeners gives the addresses that clients can connect to.
+// Listeners gives the addresses that clients can connect to now.
 func (e *Engine) Listeners() []*reactor.Listener { return e.acceptor.Listeners() }
 
 // Failed is closed when a loop or the acceptor has failed: the caller drains.

@@ -310,7 +310,7 @@ func (c *client) deliverNotices() {
 // lost: then c is told, once for all those that follow each other.
 func (c *client) deliver(m []byte) {
 	l, w := c.listens, c.w
-	if n := c.out.Len(); n > 0 && (n+len(m) > c.limits.MaxBackendBufferBytes || reactor.BufferBytes() >= w.eng.cfg.Server.MaxBufferMemory) {
+	if n := c.out.Len(); n > 0 && (n+len(m) > c.limits.MaxBackendBufferBytes || reactor.BufferBytes() >= w.eng.server().MaxBufferMemory) {
 		w.listens.lost.inc()
 		if !l.warned {
 			l.warned = true

@@ -58,6 +58,10 @@ func (t *ruleTable) indexOf(id *routing.Identity, i int) int {
 	return -2 - (at*(t.rules+1) + i + 1)
 }
 
+// server are the present settings of the section server, of which some are as they
+// were at the start: see unapplied.
+func (e *Engine) server() *configs.Server { return &e.settings.Load().cfg.Server }
+
 // newSettings prepares a checked configuration for use. labels are the settings
 // of single routes, changed the paths of what was set at run time.
 func newSettings(generation uint32, cfg *configs.Config, origins *configs.Origins, labels []labelled, changed map[string]bool) *settings {

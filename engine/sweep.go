@@ -87,7 +87,7 @@ func (w *worker) sweepVictim(p *pool, now int64) (victim *server, r closeReason)
 // are not read until it has fallen; servers are, as long as their own client's
 // buffer has room, since their answers free memory.
 func (w *worker) memoryFull(c *client) bool {
-	if reactor.BufferBytes() < w.eng.cfg.Server.MaxBufferMemory || c.console != nil {
+	if reactor.BufferBytes() < w.eng.server().MaxBufferMemory || c.console != nil {
 		return false
 	}
 	if !c.memWait {
@@ -101,7 +101,7 @@ func (w *worker) memoryFull(c *client) bool {
 // checkMemory lets paused clients go on, or, above 110 %, closes the client of
 // this loop with most unread output if no other loop has a larger one.
 func (w *worker) checkMemory() {
-	held, limit := reactor.BufferBytes(), w.eng.cfg.Server.MaxBufferMemory
+	held, limit := reactor.BufferBytes(), w.eng.server().MaxBufferMemory
 	if held < limit {
 		list := w.paused
 		w.paused = nil

@@ -58,7 +58,7 @@ func (c *client) deadline() earliest {
 	e := earliest{at: never}
 	w := c.w
 	if c.state < clientIdle {
-		e.add(timeoutLogin, c.since, int64(w.eng.cfg.Server.LoginTimeoutMs))
+		e.add(timeoutLogin, c.since, int64(w.eng.server().LoginTimeoutMs))
 	}
 	if c.state == clientAuth && c.auth.away == awayDelay && c.auth.answerAt < e.at {
 		e.at, e.kind = c.auth.answerAt, timeoutAnswer

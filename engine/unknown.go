@@ -48,7 +48,7 @@ func (l *unknownList) remove(c *client) {
 
 // admitSocket counts a new socket in, unless there are far too many.
 func (e *Engine) admitSocket() bool {
-	n, most := e.unauthenticated.Add(1), int64(e.cfg.Server.MaxUnauthenticated)
+	n, most := e.unauthenticated.Add(1), int64(e.server().MaxUnauthenticated)
 	if n > most+acceptsUnderWay {
 		e.unauthenticated.Add(-1)
 		return false
@@ -60,7 +60,7 @@ func (e *Engine) admitSocket() bool {
 // makeRoom is for a newcomer that has been counted: if there are too many, the
 // oldest of this loop has to go, if its time was long enough.
 func (w *worker) makeRoom() bool {
-	if w.eng.unauthenticated.Load() <= int64(w.eng.cfg.Server.MaxUnauthenticated) {
+	if w.eng.unauthenticated.Load() <= int64(w.eng.server().MaxUnauthenticated) {
 		return true
 	}
 	oldest := w.unknown.first

@@ -86,11 +86,11 @@ func (e *Engine) Limits() []view.Limit {
 	c := s.cfg
 	k := &e.clientCap
 	add("max_clients", "", k.max.Load(), k.used.Load(), k.peak.Load(), "server.max_clients")
-	add("max_unauthenticated", "", int64(e.cfg.Server.MaxUnauthenticated), e.unauthenticated.Load(), e.peakUnknown.Load(),
+	add("max_unauthenticated", "", int64(e.server().MaxUnauthenticated), e.unauthenticated.Load(), e.peakUnknown.Load(),
 		"server.max_unauthenticated")
 	add("max_checkout_waiters", "", int64(c.Capacity.MaxCheckoutWaiters), int64(e.adm.Waiting()), int64(e.adm.PeakWaiting()),
 		"capacity.max_checkout_waiters")
-	add("max_buffer_memory", "", e.cfg.Server.MaxBufferMemory, reactor.BufferBytes(), reactor.BufferPeak(), "server.max_buffer_memory")
+	add("max_buffer_memory", "", e.server().MaxBufferMemory, reactor.BufferBytes(), reactor.BufferPeak(), "server.max_buffer_memory")
 	n := e.registry.routes.Counts()
 	add("max_routes", "", int64(n.Max), int64(n.Routes), int64(n.Peak), "admission.max_routes")
 	rows = append(rows, e.registry.limitRows(s)...)

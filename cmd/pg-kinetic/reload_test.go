@@ -268,8 +268,8 @@ func TestReloadOfSettings(t *testing.T) {
 		t.Errorf("the log without a file:\n%s", told)
 	}
 	r.enter("first")
-	r.write("pg-kinetic.yaml", strings.Replace(r.settings, "server:\n", "server:\n  backlog: 77\n", 1)+"capacity: {query_timeout_ms: 50}\n")
-	r.reload(`setting=server.backlog effect="needs a restart"`, 1)
+	r.write("pg-kinetic.yaml", strings.Replace(r.settings, "server:\n", "server:\n  io_uring: false\n", 1)+"capacity: {query_timeout_ms: 50}\n")
+	r.reload(`setting=server.io_uring effect="needs a restart"`, 1)
 	_, err := session.Exec(t.Context(), "SELECT pg_sleep(10)").ReadAll()
 	var timeout *pgconn.PgError
 	if !errors.As(err, &timeout) || timeout.Code != "57014" {

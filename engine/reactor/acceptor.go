@@ -1,12 +1,10 @@
 package reactor
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"net/netip"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -18,7 +16,7 @@ import (
 
 // State: Acceptor owns the listeners, a spare descriptor and its place in the
 // order of the loops. Owner: the first of the loops, where the listeners live;
-// Start, Pause, Resume, Close, Listeners and the counters are for any goroutine.
+// Start, Change, Pause, Resume, Close, Listeners and the counters are for any goroutine.
 //
 // Invariants:
 //   - a listener is edge-triggered: unless accept said EAGAIN, it is on the ready
@@ -83,7 +81,10 @@ type Accepted struct {
 type Acceptor struct {
 	opts       AcceptorOptions
 	loop       *Loop
-	listeners  []*Listener
+	listeners  atomic.Pointer[[]*Listener] // replaced on the loop
+	present    *listenChange               // what is being changed
+	pending    atomic.Pointer[listenChange]
+	changing   sync.Mutex // held by Change and Close
 	registered bool
 	leaving    bool
 	spare      int
@@ -112,10 +113,16 @@ func Listen(opts AcceptorOptions) (*Acceptor, error) {
 	a := &Acceptor{opts: opts, spare: -1, left: make(chan struct{})}
 	a.turn.Kind, a.turn.Ref = kindAcceptor, a
 	a.resumeAt.Handler = (*stallEnd)(a)
-	if err := a.open(); err != nil {
-		closeListeners(a.listeners)
+	passed, err := takeOver(opts.Passed, opts.Backlog)
+	if err != nil {
 		return nil, err
 	}
+	set, err := openListeners(&opts, passed)
+	if err != nil {
+		closeListeners(passed)
+		return nil, err
+	}
+	a.listeners.Store(&set.all)
 	a.refillSpare()
 	return a, nil
 }
@@ -126,69 +133,6 @@ func orDefault[T comparable](v, fallback T) T {
 		return fallback
 	}
 	return v
-}
-
-func (a *Acceptor) open() error {
-	passed, err := takeOver(a.opts.Passed, a.opts.Backlog)
-	if err != nil {
-		return err
-	}
-	a.listeners = passed
-	for _, address := range a.opts.Addresses {
-		lns, err := listenTCP(address, a.opts.Backlog, passed)
-		if err != nil {
-			return err
-		}
-		a.listeners = append(a.listeners, lns...)
-	}
-	for _, ln := range a.listeners {
-		if ln.Network != "tcp" {
-			continue
-		}
-		if err := SetTCPOptions(ln.fd, a.opts.KeepaliveMs, a.opts.UserTimeoutMs); err != nil { // accepted sockets inherit them
-			return listenError(ln.Address, err)
-		}
-	}
-	if a.opts.UnixDir != "" {
-		if err := a.openUnix(); err != nil {
-			return err
-		}
-	}
-	if len(a.listeners) == 0 {
-		return errors.New("nothing to listen on: set server.listen or server.unix_socket_dir")
-	}
-	return nil
-}
-
-// openUnix opens the Unix socket, unless it has been passed.
-func (a *Acceptor) openUnix() error {
-	port, err := a.unixPort()
-	if err != nil {
-		return err
-	}
-	path := unixPath(a.opts.UnixDir, port)
-	if slices.ContainsFunc(a.listeners, func(ln *Listener) bool { return ln.Address == path }) {
-		return nil
-	}
-	ln, err := listenUnix(path, a.opts.UnixMode, a.opts.Backlog)
-	if err != nil {
-		return err
-	}
-	a.listeners = append(a.listeners, ln)
-	return nil
-}
-
-// unixPort returns the number in the Unix socket's name.
-func (a *Acceptor) unixPort() (int, error) {
-	if a.opts.UnixPort != 0 {
-		return a.opts.UnixPort, nil
-	}
-	for _, ln := range a.listeners {
-		if ap, err := netip.ParseAddrPort(ln.Address); err == nil {
-			return int(ap.Port()), nil
-		}
-	}
-	return 0, fmt.Errorf("listen in %q: no port for the socket's name without a TCP listener", a.opts.UnixDir)
 }
 
 // Start accepts until Close, once the first loop runs. It must be called at most
@@ -203,6 +147,8 @@ func (a *Acceptor) Start() {
 // and waits until that is done. Any goroutine except a loop's; idempotent. If it
 // was started, its first loop must run or have run.
 func (a *Acceptor) Close() {
+	a.changing.Lock()
+	defer a.changing.Unlock()
 	a.closing.Do(func() {
 		a.closed.Store(true)
 		if a.started.Load() {
@@ -212,7 +158,7 @@ func (a *Acceptor) Close() {
 			case <-a.loop.ended:
 			}
 		}
-		for _, ln := range a.listeners {
+		for _, ln := range a.Listeners() {
 			if !a.registered {
 				_ = unix.Close(ln.fd)
 			}
@@ -226,26 +172,33 @@ func (a *Acceptor) Close() {
 
 // onTurn does on the loop what another goroutine has asked for.
 func (a *Acceptor) onTurn() {
-	switch {
-	case a.closed.Load():
+	if a.closed.Load() {
 		a.leave()
-	case !a.registered:
-		a.register()
-	default:
-		a.acceptLater()
+		return
 	}
+	if !a.registered {
+		a.register()
+	}
+	if k := a.pending.Swap(nil); k != nil {
+		a.take(k)
+	}
+	a.acceptLater()
 }
 
 func (a *Acceptor) register() {
 	a.registered = true
-	for _, ln := range a.listeners {
-		ln.acceptor = a
-		ln.socket = Socket{handler: ln, fd: int32(ln.fd), flags: flagUnix | flagListener}
-		if err := a.loop.Attach(&ln.socket); err != nil {
-			_ = unix.Close(ln.fd)
-			if a.opts.OnFailure != nil {
-				a.opts.OnFailure(fmt.Errorf("acceptor: %w", err))
-			}
+	for _, ln := range a.Listeners() {
+		a.attach(ln)
+	}
+}
+
+func (a *Acceptor) attach(ln *Listener) {
+	ln.acceptor = a
+	ln.socket = Socket{handler: ln, fd: int32(ln.fd), flags: flagUnix | flagListener}
+	if err := a.loop.Attach(&ln.socket); err != nil {
+		_ = unix.Close(ln.fd)
+		if a.opts.OnFailure != nil {
+			a.opts.OnFailure(fmt.Errorf("acceptor: %w", err))
 		}
 	}
 }
@@ -258,11 +211,10 @@ func (a *Acceptor) leave() {
 	}
 	a.leaving = true
 	a.loop.wheel.Cancel(&a.resumeAt)
-	for _, ln := range a.listeners {
+	for _, ln := range a.Listeners() {
 		ln.socket.Close()
 	}
-	// The descriptors are closed between this round and the next.
-	a.loop.Defer(func() { a.loop.Defer(func() { close(a.left) }) })
+	a.afterClosing(a.left)
 }
 
 // OnReady implements Handler: it accepts a bounded number of clients. In a storm
@@ -278,7 +230,7 @@ func (ln *Listener) OnReady(s *Socket, _ Events) {
 		return
 	}
 	for range acceptsPerTurn * len(a.opts.Loops) {
-		if a.stalled || a.paused.Load() {
+		if a.stalled || a.paused.Load() && !ln.leaving {
 			return
 		}
 		fd, peer, err := accept(int(s.fd))
@@ -286,6 +238,9 @@ func (ln *Listener) OnReady(s *Socket, _ Events) {
 		case err == nil:
 			a.hand(ln, fd, peer)
 		case err == unix.EAGAIN:
+			if ln.leaving {
+				a.depart(ln)
+			}
 			return
 		case ofOneClient(err):
 		default:
@@ -413,8 +368,13 @@ func (e *stallEnd) Fire(int64) int64 {
 
 // acceptLater looks at every backlog anew.
 func (a *Acceptor) acceptLater() {
-	for _, ln := range a.listeners {
+	for _, ln := range a.Listeners() {
 		a.loop.Later(&ln.socket)
+	}
+	if a.present != nil {
+		for _, ln := range a.present.leaving {
+			a.loop.Later(&ln.socket)
+		}
 	}
 }
 
@@ -429,8 +389,9 @@ func (a *Acceptor) Resume() {
 	}
 }
 
-// Listeners returns the listeners, with the ports that the system gave.
-func (a *Acceptor) Listeners() []*Listener { return a.listeners }
+// Listeners returns the present listeners, with the ports that the system gave. The
+// slice does not change. Any goroutine.
+func (a *Acceptor) Listeners() []*Listener { return *a.listeners.Load() }
 
 // AcceptPaused returns how often accepting paused for want of descriptors or
 // memory. Any goroutine.

@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"net/netip"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -40,18 +41,18 @@ func newEchoBench(t testing.TB, l *Loop, network string) *echoBench {
 // tcpDescriptors returns both ends of a TCP connection, the second blocking.
 func tcpDescriptors(t testing.TB) (fds [2]int) {
 	t.Helper()
-	lns, err := listenTCP("127.0.0.1:0", 1, nil)
+	ln, err := listenAddrPort(netip.MustParseAddrPort("127.0.0.1:0"), 1, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer closeListeners(lns)
-	if err := unix.SetNonblock(lns[0].fd, false); err != nil {
+	defer closeListeners([]*Listener{ln})
+	if err := unix.SetNonblock(ln.fd, false); err != nil {
 		t.Fatal(err)
 	}
-	if fds[1], _, err = Dial("tcp", lns[0].Address); err != nil {
+	if fds[1], _, err = Dial("tcp", ln.Address); err != nil {
 		t.Fatal(err)
 	}
-	if fds[0], _, err = unix.Accept4(lns[0].fd, unix.SOCK_CLOEXEC); err != nil {
+	if fds[0], _, err = unix.Accept4(ln.fd, unix.SOCK_CLOEXEC); err != nil {
 		t.Fatal(err)
 	}
 	if err := unix.SetNonblock(fds[1], false); err != nil {

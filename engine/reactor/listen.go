@@ -20,37 +20,14 @@ type Listener struct {
 	// the Unix socket (an abstract one with a leading @).
 	Address string
 
-	socket   Socket
-	fd       int
-	passed   bool // opened by whoever started the process
-	dual     bool // IPv6, and gets IPv4 connections too
-	acceptor *Acceptor
-	file     *unixFile // the socket's file and lock; nil for TCP and abstract
-}
-
-// listenTCP opens the listeners of one configured address: a name or "*" can
-// stand for several. Those that one of passed serves are left out.
-func listenTCP(address string, backlog int, passed []*Listener) ([]*Listener, error) {
-	targets, wildcard, err := resolveListen(address)
-	if err != nil {
-		return nil, err
-	}
-	var out []*Listener
-	for _, ap := range targets {
-		if serves(passed, ap) {
-			continue
-		}
-		ln, err := listenAddrPort(ap, backlog)
-		if wildcard && ap.Addr().Is6() && errors.Is(err, unix.EAFNOSUPPORT) {
-			continue // a machine without IPv6
-		}
-		if err != nil {
-			closeListeners(out)
-			return nil, listenError(address, err)
-		}
-		out = append(out, ln)
-	}
-	return out, nil
+	socket     Socket
+	fd         int
+	configured string // the address that it was opened for, as it is written
+	leaving    bool   // the loop's: it is closed when its backlog is empty
+	passed     bool   // opened by whoever started the process
+	dual       bool   // IPv6, and gets IPv4 connections too
+	acceptor   *Acceptor
+	file       *unixFile // the socket's file and lock; nil for TCP and abstract
 }
 
 func resolveListen(address string) (targets []netip.AddrPort, wildcard bool, err error) {
@@ -78,7 +55,8 @@ func resolveListen(address string) (targets []netip.AddrPort, wildcard bool, err
 	return targets, false, nil
 }
 
-func listenAddrPort(ap netip.AddrPort, backlog int) (*Listener, error) {
+// listenAddrPort opens one listener; shared: beside others that allow it.
+func listenAddrPort(ap netip.AddrPort, backlog int, shared bool) (*Listener, error) {
 	sa, domain, err := sockaddr(ap)
 	if err != nil {
 		return nil, err
@@ -87,7 +65,7 @@ func listenAddrPort(ap netip.AddrPort, backlog int) (*Listener, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("socket", err)
 	}
-	if err := bindTCP(fd, sa, domain, backlog); err != nil {
+	if err := bindTCP(fd, sa, domain, backlog, shared); err != nil {
 		_ = unix.Close(fd)
 		return nil, err
 	}
@@ -101,7 +79,7 @@ func listenAddrPort(ap netip.AddrPort, backlog int) (*Listener, error) {
 	return &Listener{Network: "tcp", Address: bound.String(), fd: fd}, nil
 }
 
-func bindTCP(fd int, sa unix.Sockaddr, domain, backlog int) error {
+func bindTCP(fd int, sa unix.Sockaddr, domain, backlog int, shared bool) error {
 	// Without it a restart would fail while old connections are in TIME_WAIT.
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
 		return os.NewSyscallError("setsockopt", err)
@@ -116,10 +94,21 @@ func bindTCP(fd int, sa unix.Sockaddr, domain, backlog int) error {
 	if err := unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_DEFER_ACCEPT, 1); err != nil {
 		return os.NewSyscallError("setsockopt", err)
 	}
+	if shared {
+		if err := setReusePort(fd, true); err != nil {
+			return err
+		}
+	}
 	if err := unix.Bind(fd, sa); err != nil {
 		return os.NewSyscallError("bind", err)
 	}
-	return os.NewSyscallError("listen", unix.Listen(fd, backlog))
+	if err := unix.Listen(fd, backlog); err != nil {
+		return os.NewSyscallError("listen", err)
+	}
+	if shared { // beside those, and nobody else beside us; listen checks once more what bind has checked
+		return setReusePort(fd, false)
+	}
+	return nil
 }
 
 // listenError names the address and what can be done about it.

@@ -28,9 +28,11 @@ type reporter struct {
 	log     *slog.Logger
 	rows    func() []view.Backpressure
 	totals  func() Totals
+	traffic func() []view.Stats
 	told    map[string]view.Backpressure
 	before  Totals
-	at      time.Time // of before
+	carried view.Traffic
+	at      time.Time // of before and carried
 	stop    chan struct{}
 	stopped sync.WaitGroup
 	ended   sync.Once
@@ -38,8 +40,8 @@ type reporter struct {
 
 // startReporter begins the reports.
 func (e *Engine) startReporter() {
-	r := &reporter{log: e.log, rows: e.Backpressure, totals: e.Totals, told: map[string]view.Backpressure{}, stop: make(chan struct{})}
-	r.before, r.at = r.totals(), time.Now()
+	r := &reporter{log: e.log, rows: e.Backpressure, totals: e.Totals, traffic: e.Stats, told: map[string]view.Backpressure{}, stop: make(chan struct{})}
+	r.before, r.carried, r.at = r.totals(), r.allTraffic(), time.Now()
 	e.reporter = r
 	r.stopped.Go(r.run)
 }
@@ -116,7 +118,7 @@ func refused(b *view.Backpressure) uint64 { return b.Rejected + b.TimedOut + b.S
 
 // summary writes what the process has done since the last time, per second.
 func (r *reporter) summary(now time.Time) {
-	t := r.totals()
+	t, carried := r.totals(), r.allTraffic()
 	seconds := now.Sub(r.at).Seconds()
 	if seconds <= 0 {
 		return
@@ -125,6 +127,24 @@ func (r *reporter) summary(now time.Time) {
 	r.log.Info("stats", "seconds", int64(seconds+0.5), "clients", t.Clients, "servers", t.Servers, "waiting", t.Waiting,
 		"transactions_per_s", rate(t.Transactions, r.before.Transactions), "queries_per_s", rate(t.Queries, r.before.Queries),
 		"received_per_s", rate(t.BytesFromClients, r.before.BytesFromClients), "sent_per_s", rate(t.BytesFromServers, r.before.BytesFromServers),
+		"transaction_us", mean(carried.XactTimeUs-r.carried.XactTimeUs, carried.XactCount-r.carried.XactCount),
+		"query_us", mean(carried.QueryTimeUs-r.carried.QueryTimeUs, carried.QueryCount-r.carried.QueryCount),
+		"wait_us", mean(carried.WaitTimeUs-r.carried.WaitTimeUs, carried.ServerAssignmentCount-r.carried.ServerAssignmentCount),
 		"logins", t.ClientLogins-r.before.ClientLogins, "server_logins", t.ServerLogins-r.before.ServerLogins)
-	r.before, r.at = t, now
+	r.before, r.carried, r.at = t, carried, now
 }
+
+// allTraffic sums that of all databases.
+func (r *reporter) allTraffic() (sum view.Traffic) {
+	for _, s := range r.traffic() {
+		sum.XactCount += s.Total.XactCount
+		sum.XactTimeUs += s.Total.XactTimeUs
+		sum.QueryCount += s.Total.QueryCount
+		sum.QueryTimeUs += s.Total.QueryTimeUs
+		sum.ServerAssignmentCount += s.Total.ServerAssignmentCount
+		sum.WaitTimeUs += s.Total.WaitTimeUs
+	}
+	return sum
+}
+
+func mean(sum, n uint64) uint64 { return sum / max(n, 1) }

@@ -65,10 +65,17 @@ func TestSummary(t *testing.T) {
 	totals := Totals{Clients: 3, Servers: 2, Waiting: 1, Queries: 1100, Transactions: 550, BytesFromClients: 90, BytesFromServers: 300, ClientLogins: 8, ServerLogins: 4}
 	r := &reporter{
 		log: slog.New(slog.NewTextHandler(&log, nil)), totals: func() Totals { return totals },
-		before: Totals{Queries: 100, Transactions: 50, BytesFromClients: 80, ClientLogins: 3, ServerLogins: 3}, at: now,
+		traffic: func() []view.Stats {
+			return []view.Stats{
+				{Total: view.Traffic{XactCount: 10, XactTimeUs: 200, QueryCount: 20, QueryTimeUs: 100, ServerAssignmentCount: 4, WaitTimeUs: 40}},
+				{Total: view.Traffic{XactCount: 10, XactTimeUs: 400, QueryCount: 20, QueryTimeUs: 100, ServerAssignmentCount: 5, WaitTimeUs: 60}},
+			}
+		},
+		carried: view.Traffic{XactCount: 10, XactTimeUs: 100, QueryCount: 20, QueryTimeUs: 100, ServerAssignmentCount: 4, WaitTimeUs: 50},
+		before:  Totals{Queries: 100, Transactions: 50, BytesFromClients: 80, ClientLogins: 3, ServerLogins: 3}, at: now,
 	}
 	r.summary(now.Add(10 * time.Second))
-	want := "msg=stats seconds=10 clients=3 servers=2 waiting=1 transactions_per_s=50 queries_per_s=100 received_per_s=1 sent_per_s=30 logins=5 server_logins=1"
+	want := "msg=stats seconds=10 clients=3 servers=2 waiting=1 transactions_per_s=50 queries_per_s=100 received_per_s=1 sent_per_s=30 transaction_us=50 query_us=5 wait_us=10 logins=5 server_logins=1"
 	if !strings.Contains(log.String(), want) {
 		t.Errorf("%s", log.String())
 	}

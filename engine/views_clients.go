@@ -169,13 +169,15 @@ func (f *clientFact) row() view.Client {
 	return row
 }
 
-// word is PgBouncer's for a client's state.
+// word is PgBouncer's for a client's state: an active one has a server.
 func (f *clientFact) word() string {
 	switch {
 	case f.canceling:
 		return "active_cancel_req"
 	case f.state == clientWaiting, f.state == clientLoginWait:
 		return "waiting"
+	case f.server == 0:
+		return "idle"
 	}
 	return "active"
 }

@@ -80,6 +80,9 @@ func TestWhoRunsThisBackend(t *testing.T) {
 	exec(t, c, "discard all")
 	answered(t, waiter, "TDCZI")
 	rested(t, e)
+	if r := clientRow(t, e, "worker"); r.State != "idle" || r.Link != "" {
+		t.Errorf("%+v", r)
+	}
 	until(t, "the new one is used", func() bool {
 		all := slices.Collect(e.Servers())
 		return len(all) == 1 && all[0].State == "used" && all[0].Link == "" && all[0].CloseNeeded == 0
@@ -139,7 +142,7 @@ func TestSocketsAndDescriptors(t *testing.T) {
 	}
 	until(t, "output that the client does not take", func() bool {
 		c, s := socket("slow", "C"), socket("slow", "S")
-		return c.SendRemain > 0 && c.SendAvail > 0 && c.Link == s.Ptr && s.PktRemain > 0
+		return c.SendRemain > 0 && c.SendAvail > 0 && c.Link == s.Ptr && s.PktRemain > 0 && c.State == "cl_active" && s.State == "sv_active"
 	})
 	until(t, "input that is not whole", func() bool {
 		r := socket("part", "C")

@@ -6,6 +6,7 @@ package engine
 import (
 	"iter"
 	"net/netip"
+	"strings"
 
 	"pgkinetic/admin/view"
 )
@@ -113,7 +114,8 @@ func (f *serverFact) word() string {
 	return "tested"
 }
 
-// Sockets shows what the buffers of all connections hold. Any goroutine but a
+// Sockets shows what the buffers of all connections hold. States are named here as
+// PgBouncer names its lists: clients that are idle are among the active ones. Any goroutine but a
 // loop's.
 func (e *Engine) Sockets() iter.Seq[view.Socket] {
 	return both(mapped(askClients(e, (*client).fact), (*clientFact).socket), mapped(askServers(e, (*server).fact), (*serverFact).socket))
@@ -135,7 +137,7 @@ func both[R any](first, second iter.Seq[R]) iter.Seq[R] {
 func (f *clientFact) socket() view.Socket {
 	c := f.row()
 	row := view.Socket{
-		Type: c.Type, User: c.User, Database: c.Database, Replication: c.Replication, State: c.State,
+		Type: c.Type, User: c.User, Database: c.Database, Replication: c.Replication, State: "cl_" + strings.Replace(c.State, "idle", "active", 1),
 		Addr: c.Addr, Port: c.Port, LocalAddr: c.LocalAddr, LocalPort: c.LocalPort,
 		ConnectTime: c.ConnectTime, RequestTime: c.RequestTime, Wait: c.Wait, WaitUs: c.WaitUs, CloseNeeded: c.CloseNeeded,
 		Ptr: c.Ptr, Link: c.Link, RemotePID: c.RemotePID, TLS: c.TLS, ApplicationName: c.ApplicationName,
@@ -148,7 +150,7 @@ func (f *clientFact) socket() view.Socket {
 func (f *serverFact) socket() view.Socket {
 	s := f.row()
 	row := view.Socket{
-		Type: s.Type, User: s.User, Database: s.Database, Replication: s.Replication, State: s.State,
+		Type: s.Type, User: s.User, Database: s.Database, Replication: s.Replication, State: "sv_" + strings.Replace(s.State, "new", "login", 1),
 		Addr: s.Addr, Port: s.Port, LocalAddr: s.LocalAddr, LocalPort: s.LocalPort,
 		ConnectTime: s.ConnectTime, RequestTime: s.RequestTime, Wait: s.Wait, WaitUs: s.WaitUs, CloseNeeded: s.CloseNeeded,
 		Ptr: s.Ptr, Link: s.Link, RemotePID: s.RemotePID, TLS: s.TLS, ApplicationName: s.ApplicationName,

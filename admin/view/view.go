@@ -17,7 +17,7 @@ type Client struct {
 	User               string    `col:"user"`        // logged in as
 	Database           string    `col:"database"`    // asked for
 	Replication        string    `col:"replication"` // none: there are no connections for replication
-	State              string    `col:"state"`       // active, waiting, active_cancel_req, waiting_cancel_req, idle is active as in PgBouncer
+	State              string    `col:"state"`       // active: it has a server; idle; waiting: for a server; active_cancel_req: a CancelRequest
 	Addr               string    `col:"addr"`        // "unix" behind a Unix socket
 	Port               int       `col:"port"`        // of the peer
 	LocalAddr          string    `col:"local_addr"`  // where it came in, or went out
@@ -26,10 +26,10 @@ type Client struct {
 	RequestTime        time.Time `col:"request_time"`        // of the latest request
 	Wait               int64     `col:"wait"`                // seconds that it has waited so far
 	WaitUs             int64     `col:"wait_us"`             // and microseconds
-	CloseNeeded        int       `col:"close_needed"`        // 0
+	CloseNeeded        int       `col:"close_needed"`        // 1 while it is being closed
 	Ptr                string    `col:"ptr"`                 // names the connection in link
 	Link               string    `col:"link"`                // ptr of its backend
-	RemotePID          int64     `col:"remote_pid"`          // 0 here
+	RemotePID          int64     `col:"remote_pid"`          // of its process, behind a Unix socket; else 0
 	TLS                string    `col:"tls"`                 // version and cipher; empty: none
 	ApplicationName    string    `col:"application_name"`    // as it is now
 	PreparedStatements int       `col:"prepared_statements"` // that it has open
@@ -81,7 +81,7 @@ type Socket struct {
 	User               string    `col:"user"`
 	Database           string    `col:"database"`
 	Replication        string    `col:"replication"`
-	State              string    `col:"state"`
+	State              string    `col:"state"` // cl_active, cl_waiting, sv_active, sv_idle, sv_used, sv_tested, sv_login, …
 	Addr               string    `col:"addr"`
 	Port               int       `col:"port"`
 	LocalAddr          string    `col:"local_addr"`
@@ -90,21 +90,21 @@ type Socket struct {
 	RequestTime        time.Time `col:"request_time"`
 	Wait               int64     `col:"wait"`
 	WaitUs             int64     `col:"wait_us"`
-	CloseNeeded        int       `col:"close_needed"`
+	CloseNeeded        int       `col:"close_needed"` // as in SHOW CLIENTS and SHOW SERVERS
 	Ptr                string    `col:"ptr"`
 	Link               string    `col:"link"`
-	RemotePID          int64     `col:"remote_pid"`
+	RemotePID          int64     `col:"remote_pid"` // as in SHOW CLIENTS and SHOW SERVERS
 	TLS                string    `col:"tls"`
-	ApplicationName    string    `col:"application_name"`
+	ApplicationName    string    `col:"application_name"` // as in SHOW CLIENTS and SHOW SERVERS
 	PreparedStatements int       `col:"prepared_statements"`
 	ID                 uint64    `col:"id"`
-	RecvPos            int       `col:"recv_pos"`    // bytes read into the buffer
-	PktPos             int       `col:"pkt_pos"`     // where the present message begins
+	RecvPos            int       `col:"recv_pos"`    // bytes read and held
+	PktPos             int       `col:"pkt_pos"`     // of a message that is being collected
 	PktRemain          int64     `col:"pkt_remain"`  // bytes of the present message still to come
-	SendPos            int       `col:"send_pos"`    // bytes of the buffer that are written
+	SendPos            int       `col:"send_pos"`    // bytes of waiting output that the peer has taken
 	SendRemain         int       `col:"send_remain"` // bytes that the peer has not taken
 	PktAvail           int       `col:"pkt_avail"`   // bytes read and held
-	SendAvail          int       `col:"send_avail"`  // bytes that wait to be written
+	SendAvail          int       `col:"send_avail"`  // the same
 }
 
 // FD is a row of SHOW FDS. Secrets are never shown: password is empty.

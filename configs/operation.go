@@ -1,5 +1,7 @@
 package configs
 
+import "slices"
+
 // What an operator has to do with: the console and the HTTP server, the log, reloads, the graceful stop, and the care of
 // backends that nobody uses.
 
@@ -59,3 +61,14 @@ const (
 	SessionStandby       SessionAttrs = "standby"
 	SessionPreferStandby SessionAttrs = "prefer-standby"
 )
+
+// Files names the files that the settings name, and which a reload reads anew.
+func Files(c *Config) (paths []string) {
+	for _, f := range files(c) {
+		paths = append(paths, f.path)
+	}
+	for i := range c.Databases {
+		paths = append(paths, c.Databases[i].PasswordFile)
+	}
+	return slices.DeleteFunc(paths, func(path string) bool { return path == "" })
+}

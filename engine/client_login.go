@@ -139,7 +139,7 @@ func (c *client) loggedIn() {
 	c.setState(clientIdle)
 	c.send(w.answer)
 	c.traffic.inc(trafficLogins)
-	if w.eng.cfg.Log.Connections {
+	if w.eng.logsConnections() {
 		application, _ := c.prof.Get("application_name")
 		w.log.Info("client connected", "client", c.id, "address", c.address(), "database", c.up.pool.key.database,
 			"user", c.up.tenant.User, "application", application, "tls", c.sock.IsSecure())

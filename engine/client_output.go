@@ -170,7 +170,7 @@ func (c *client) countRefused() {
 
 // logRefused writes one line about a login that was refused.
 func (c *client) logRefused(e *protocol.ErrorFields) {
-	if !c.w.eng.cfg.Log.Connections {
+	if !c.w.eng.logsConnections() {
 		return
 	}
 	database, user := "", ""

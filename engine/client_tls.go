@@ -33,7 +33,7 @@ func (c *client) OnSecured(_ *reactor.Socket, err error) {
 	}
 	if err != nil {
 		w.stats.handshakes[sideClient][outcomeFailed].inc()
-		if w.eng.cfg.Log.Connections {
+		if w.eng.logsConnections() {
 			w.log.Info("TLS handshake failed", "client", c.id, "address", c.address(), "error", clipped(err))
 		}
 		c.reason = reasonHandshake

@@ -112,7 +112,7 @@ func (c *client) enterConsole(run *authRun) {
 		User: run.user, Database: run.database, Params: run.params, Admin: isAdmin,
 		PID: c.processID(), Key: c.cancelKey(nil), Canceled: k.canceled,
 	}
-	if w.eng.cfg.Log.Connections {
+	if w.eng.logsConnections() {
 		w.log.Info("console connected", "client", c.id, "address", c.address(), "user", run.user, "admin", isAdmin, "tls", c.sock.IsSecure())
 	}
 	w.eng.consoles.begin(k, who)
@@ -188,7 +188,7 @@ func (c *client) leaveConsole() {
 	k.stop()
 	w.eng.consoles.open.Add(-1)
 	w.stats.clientsOpen.Add(1) // until it is forgotten
-	if w.eng.cfg.Log.Connections {
+	if w.eng.logsConnections() {
 		w.log.Info("console disconnected", "client", c.id, "user", k.user, "cause", c.reason.String())
 	}
 }

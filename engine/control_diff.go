@@ -33,10 +33,11 @@ var liveSections = []string{"capacity", "admission", "auth", "tls"}
 // from now on.
 var liveSettings = map[string]string{
 	"server.max_clients": "", "server.max_pools": "", "server.pool_mode": forNewLogins,
-	"server.proxy_protocol": "", "server.proxy_protocol_from": "",
+	"server.proxy_protocol": "", "server.proxy_protocol_from": "", "server.pid_file": "",
 	"server.listen": "", "server.unix_socket_dir": "", "server.unix_socket_mode": "", "server.backlog": "",
 	"server.login_timeout_ms": "", "server.max_unauthenticated": "", "server.max_buffer_memory": "",
 	"server.tcp_keepalive_ms": forNewClients, "server.tcp_user_timeout_ms": forNewClients,
+	"log.level": "", "log.format": "", "log.connections": "", "reload.watch": "", "drain.timeout_ms": "",
 }
 
 // unapplied compares a new configuration with what the process runs under.

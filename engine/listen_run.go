@@ -106,7 +106,7 @@ func (l *listener) connected(c *dial.Conn) {
 	l.set.mu.Lock()
 	l.pid = c.PID()
 	l.set.mu.Unlock()
-	if e := l.set.eng; e.cfg.Log.Connections {
+	if e := l.set.eng; e.logsConnections() {
 		e.log.Info("listener connected", "pid", c.PID(), "host", l.basis.host.name,
 			"database", l.key.pool.key.database, "user", l.key.pool.key.user, "encoding", l.key.encoding)
 	}

@@ -200,15 +200,18 @@ func (w *worker) forget(c *client) {
 		k.used.Add(-1)
 	}
 	c.up.pool.clients.Add(-1)
-	if w.eng.cfg.Log.Connections {
+	if w.eng.logsConnections() {
 		w.log.Info("client disconnected", "client", c.id, "database", c.up.pool.key.database, "user", c.up.tenant.User,
 			"cause", c.reason.String())
 	}
 }
 
+// logsConnections reports whether each coming and going is logged.
+func (e *Engine) logsConnections() bool { return e.settings.Load().cfg.Log.Connections }
+
 // logServer writes one line about a connection to PostgreSQL.
 func (w *worker) logServer(msg string, args ...any) {
-	if w.eng.cfg.Log.Connections {
+	if w.eng.logsConnections() {
 		w.log.Info(msg, args...)
 	}
 }

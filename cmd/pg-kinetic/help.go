@@ -31,6 +31,7 @@ All of it: docs/configuration.md; defaults: pg-kinetic config.
 
 Signals: SIGTERM or SIGINT stops after open transactions have ended (drain.timeout_ms), a second one at once. SIGHUP reads
 the settings again, and the files that they name; if anything in them is wrong the log says what, and nothing changes.
+With reload.watch a change of these files does so too.
 
 Flags:
   -c, --config FILE   the settings file

@@ -1,21 +1,65 @@
 package main
 
 import (
+	"context"
 	"io"
 	"log/slog"
+	"sync/atomic"
 
 	"pgkinetic/configs"
 )
 
-// newLogger makes the process's logger by log.level and log.format.
-func newLogger(cfg configs.Log, w io.Writer) *slog.Logger {
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(cfg.Level)); err != nil {
-		level = slog.LevelInfo // not reached: the setting is one of slog's names
+// logStyle is what a reload may change of the log. Any goroutine may set it and log.
+type logStyle struct {
+	level slog.LevelVar
+	json  atomic.Bool
+}
+
+func newLogStyle(cfg configs.Log) *logStyle {
+	s := &logStyle{}
+	s.set(cfg)
+	return s
+}
+
+// set lets log.level and log.format hold for the lines from now on.
+func (s *logStyle) set(cfg configs.Log) {
+	level := slog.LevelInfo
+	_ = level.UnmarshalText([]byte(cfg.Level)) // the setting is one of slog's names
+	s.level.Set(level)
+	s.json.Store(cfg.Format == "json")
+}
+
+// logger makes a logger in the style, whatever that becomes.
+func (s *logStyle) logger(w io.Writer) *slog.Logger {
+	options := &slog.HandlerOptions{Level: &s.level}
+	return slog.New(&styled{s, slog.NewTextHandler(w, options), slog.NewJSONHandler(w, options)})
+}
+
+// styled is a handler that writes in either format.
+type styled struct {
+	style      *logStyle
+	text, json slog.Handler
+}
+
+// Enabled implements slog.Handler.
+func (h *styled) Enabled(ctx context.Context, level slog.Level) bool {
+	return h.text.Enabled(ctx, level)
+}
+
+// Handle implements slog.Handler.
+func (h *styled) Handle(ctx context.Context, r slog.Record) error {
+	if h.style.json.Load() {
+		return h.json.Handle(ctx, r)
 	}
-	options := &slog.HandlerOptions{Level: level}
-	if cfg.Format == "json" {
-		return slog.New(slog.NewJSONHandler(w, options))
-	}
-	return slog.New(slog.NewTextHandler(w, options))
+	return h.text.Handle(ctx, r)
+}
+
+// WithAttrs implements slog.Handler.
+func (h *styled) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &styled{h.style, h.text.WithAttrs(attrs), h.json.WithAttrs(attrs)}
+}
+
+// WithGroup implements slog.Handler.
+func (h *styled) WithGroup(name string) slog.Handler {
+	return &styled{h.style, h.text.WithGroup(name), h.json.WithGroup(name)}
 }

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"fmt"
 	"io"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 )
@@ -22,10 +22,11 @@ type logSink struct {
 	done    sync.WaitGroup
 }
 
-func newLogSink(out io.Writer) *logSink {
+// newLogSink makes the sink of a log in a style.
+func newLogSink(out io.Writer, style *logStyle) *logSink {
 	s := &logSink{lines: make(chan []byte, sinkLines), out: out}
 	s.done.Add(1)
-	go s.run()
+	go s.run(style.logger(out))
 	return s
 }
 
@@ -39,11 +40,11 @@ func (s *logSink) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (s *logSink) run() {
+func (s *logSink) run(note *slog.Logger) {
 	defer s.done.Done()
 	for line := range s.lines {
 		if n := s.dropped.Swap(0); n > 0 {
-			writeLine(s.out, fmt.Sprintf("level=WARN msg=\"log lines dropped: the log's reader is too slow\" lines=%d", n))
+			note.Warn("log lines dropped: the log's reader is too slow", "lines", n)
 		}
 		_, _ = s.out.Write(line) // a log that cannot be written has nobody to tell
 	}

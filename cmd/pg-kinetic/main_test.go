@@ -111,7 +111,8 @@ func TestCommandLine(t *testing.T) {
 
 func TestLogger(t *testing.T) {
 	var out bytes.Buffer
-	log := newLogger(configs.Log{Level: "warn", Format: "json"}, &out)
+	style := newLogStyle(configs.Log{Level: "warn", Format: "json"})
+	log := style.logger(&out)
 	log.Info("quiet")
 	log.Warn("told", "secret", configs.Secret("hunter2"))
 	var line map[string]any
@@ -119,9 +120,10 @@ func TestLogger(t *testing.T) {
 		t.Errorf("json: %q, %v", out.String(), err)
 	}
 	out.Reset()
-	log = newLogger(configs.Log{Level: "debug", Format: "text"}, &out)
-	log.Debug("told")
-	if !strings.Contains(out.String(), "level=DEBUG msg=told") || !log.Enabled(t.Context(), slog.LevelDebug) {
+	derived := log.With("who", "me").WithGroup("g")
+	style.set(configs.Log{Level: "debug", Format: "text"})
+	derived.Debug("told", "k", 1)
+	if !strings.Contains(out.String(), "level=DEBUG msg=told who=me g.k=1") || !log.Enabled(t.Context(), slog.LevelDebug) {
 		t.Errorf("text: %q", out.String())
 	}
 }

@@ -32,11 +32,13 @@ type running struct {
 	*pooler.Process
 	*securityFiles
 	port                        int
+	stopped                     bool   // by the test
 	settings                    string // those it began with
 	config, users, hba, ca, key string // paths
 }
 
-func serving(t *testing.T) *running {
+// serving starts one; alter changes its command.
+func serving(t *testing.T, alter ...func(r *running, cmd *exec.Cmd)) *running {
 	t.Helper()
 	pg := pgtest.Shared(t)
 	port, err := pgtest.FreePort()
@@ -56,8 +58,11 @@ func serving(t *testing.T) *running {
 	r.settings = hbaSettings(r.users, r.hba, "", tlsWords("client_mode", "require", "client_cert_file", cert, "client_key_file", key)...) +
 		fmt.Sprintf("server:\n  listen: [\"127.0.0.1:%d\"]\ndatabases:\n- {name: \"*\", hosts: [%q]}\n", port, pg.Addr())
 	r.config = r.write("pg-kinetic.yaml", r.settings)
-	cmd := exec.Command(binary, "serve", "--config", r.config)
+	cmd := exec.Command(binary, "serve", "--config", r.config, "--admin.listen=")
 	cmd.Env = append(pooler.CleanEnvironment(), "GORACE=halt_on_error=1 exitcode=66")
+	for _, change := range alter {
+		change(r, cmd)
+	}
 	base := filepath.Join(pg.SocketDir(), fmt.Sprintf("reload-%d", port))
 	r.Process, err = pooler.Launch(cmd, base, func() bool {
 		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
@@ -70,11 +75,23 @@ func serving(t *testing.T) *running {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if !r.End() || strings.Contains(r.Log(), "WARNING: DATA RACE") || t.Failed() {
+		if r.End() == r.stopped || strings.Contains(r.Log(), "WARNING: DATA RACE") || t.Failed() {
 			t.Errorf("the process's log:\n%s", r.LogTail(40))
 		}
 	})
 	return r
+}
+
+// stop ends the process and checks how.
+func (r *running) stop(want int) {
+	r.t.Helper()
+	r.stopped = true
+	if err := r.Signal(syscall.SIGTERM); err != nil {
+		r.t.Fatal(err)
+	}
+	if code, err := r.ExitCode(patience); err != nil || code != want {
+		r.t.Errorf("exit %d, %v, want %d", code, err, want)
+	}
 }
 
 // connect logs in, and gives the number of the certificate that it was shown.
@@ -143,7 +160,13 @@ func (r *running) reload(text string, lines int) (told string) {
 	if err := r.Signal(syscall.SIGHUP); err != nil {
 		r.t.Fatal(err)
 	}
-	until(r.t, fmt.Sprintf("%d lines with %q", lines, text), func() bool {
+	return r.sees("SIGHUP", before, text, lines)
+}
+
+// sees waits for the lines in the log behind what it was before.
+func (r *running) sees(what, before, text string, lines int) (told string) {
+	r.t.Helper()
+	until(r.t, fmt.Sprintf("%s: %d lines with %q", what, lines, text), func() bool {
 		told = r.Log()[len(before):]
 		return strings.Count(told, text) == lines
 	})
@@ -275,4 +298,44 @@ func TestReloadOfSettings(t *testing.T) {
 	if !errors.As(err, &timeout) || timeout.Code != "57014" {
 		t.Errorf("a query beyond the new time-out: %v", err)
 	}
+}
+
+// What this process does by itself follows a reload too.
+func TestReloadOfLogAndDrain(t *testing.T) {
+	t.Parallel()
+	r := serving(t)
+	pid := func(name string) string {
+		text, _ := os.ReadFile(filepath.Join(r.dir, name))
+		return strings.TrimSpace(string(text))
+	}
+	write := func(more string) {
+		r.write("pg-kinetic.yaml", strings.Replace(r.settings, "server:\n", fmt.Sprintf("server:\n  pid_file: %q\n", filepath.Join(r.dir, "first.pid")), 1)+more)
+	}
+	r.enter("first")
+	write("log: {format: json, connections: false}\n")
+	told := r.reload(reloaded, 1)
+	if strings.Contains(told, "needs a restart") || pid("first.pid") != fmt.Sprint(r.PID()) {
+		t.Errorf("pid file %q, the log:\n%s", pid("first.pid"), told)
+	}
+	before := r.Log()
+	c, _ := r.enter("first")
+	_ = c.Close(context.Background())
+	r.write("pg-kinetic.yaml", strings.Replace(r.settings, "server:\n", "server:\n  pid_file: /nonexistent/pid\n", 1))
+	r.reload(`"level":"ERROR","msg":"not reloaded: everything goes on as it was","error":"cannot write server.pid_file`, 1)
+	if quiet := r.Log()[len(before):]; strings.Contains(quiet, "client") || pid("first.pid") == "" {
+		t.Errorf("logins without log.connections, pid file %q:\n%s", pid("first.pid"), quiet)
+	}
+	r.write("pg-kinetic.yaml", r.settings+"log: {level: warn}\ndrain: {timeout_ms: 1}\n")
+	if err := r.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the pid file has gone", func() bool { return pid("first.pid") == "" })
+	session, _ := r.enter("first")
+	if _, err := session.Exec(t.Context(), "BEGIN").ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+	if quiet := r.Log()[len(before):]; strings.Contains(quiet, "client logged in") {
+		t.Errorf("a login at level warn:\n%s", quiet)
+	}
+	r.stop(exitFailure) // the transaction is cut
 }

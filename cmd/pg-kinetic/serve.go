@@ -1,18 +1,16 @@
 package main
 
 import (
-	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
-	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
 	"pgkinetic/admin/view"
-	"pgkinetic/configs"
 	"pgkinetic/engine"
 )
 
@@ -23,7 +21,7 @@ const garbagePercent = 50
 
 // serve runs the pooler until it is told to stop; it returns the process's exit code: 0 after a graceful drain, 1 when
 // it could not start, a part failed, or the drain cut a transaction.
-func serve(from source, l loaded, log *slog.Logger) int {
+func serve(from source, l loaded, style *logStyle, log *slog.Logger) int {
 	// Before anything else: a signal must never find the default action, which is death. Those to reload have a channel of
 	// their own, with one place: what comes while one waits is answered by it, and none takes the place of one to stop.
 	signals, reloads := make(chan os.Signal, 4), make(chan os.Signal, 1)
@@ -32,8 +30,12 @@ func serve(from source, l loaded, log *slog.Logger) int {
 	defer signal.Stop(signals)
 	defer signal.Stop(reloads)
 
-	cfg := l.cfg
-	e, err := engine.New(cfg, log, engine.WithOrigins(l.origins))
+	passed, err := passedSockets()
+	if err != nil {
+		log.Error("cannot start", "error", err)
+		return exitFailure
+	}
+	e, err := engine.New(l.cfg, log, engine.WithOrigins(l.origins), engine.WithListeners(passed))
 	if err != nil {
 		logFailure(log, "cannot start", err)
 		return exitFailure
@@ -44,23 +46,25 @@ func serve(from source, l loaded, log *slog.Logger) int {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbagePercent)
 	}
-	if err := writePidFile(cfg.Server.PidFile); err != nil {
+	if err := writePidFile(l.cfg.Server.PidFile); err != nil {
 		log.Error("cannot start", "error", err)
 		e.Discard()
 		return exitFailure
 	}
-	defer removePidFile(cfg.Server.PidFile, log)
+	m := &manager{log: log, engine: e}
+	r := newReloader(from, l, e, style, m, log)
+	defer func() { removePidFile(r.holds.Load().Server.PidFile, log) }()
 	e.Start()
 	for _, l := range e.Listeners() {
 		log.Info("listening", "network", l.Network, "address", l.Address)
 	}
+	m.ready(nil)
+	end := aside(reloads, r, m)
 	mode := view.ShutdownWaitForClients
 	for working := true; working; {
 		select {
 		case <-e.Failed():
 			working = false
-		case <-reloads:
-			reload(e, from, log)
 		case s := <-signals:
 			working = !stops(s, log)
 		case mode = <-e.Shutdowns():
@@ -68,7 +72,27 @@ func serve(from source, l loaded, log *slog.Logger) int {
 			working = false
 		}
 	}
-	return drain(e, mode, cfg, signals, log)
+	m.stopping()
+	code := drain(e, mode, r, signals, log)
+	end()
+	if err := e.Stop(); err != nil {
+		code = exitFailure
+	}
+	log.Info("stopped", "exit", code)
+	return code
+}
+
+// aside runs what goes on beside the service, until the function that it gives is called, which waits for it.
+func aside(reloads <-chan os.Signal, r *reloader, m *manager) (end func()) {
+	var running sync.WaitGroup
+	done := make(chan struct{})
+	running.Go(func() { r.onSignals(reloads, done) })
+	running.Go(func() { r.watch(done) })
+	running.Go(func() { m.watchdog(done) })
+	return func() {
+		close(done)
+		running.Wait()
+	}
 }
 
 // stops tells whether a signal is one to stop.
@@ -82,7 +106,7 @@ func stops(s os.Signal, log *slog.Logger) bool {
 }
 
 // drain ends service in order; a second SIGTERM or SIGINT, or SHUTDOWN, cuts it short.
-func drain(e *engine.Engine, mode view.ShutdownMode, cfg *configs.Config, signals <-chan os.Signal, log *slog.Logger) int {
+func drain(e *engine.Engine, mode view.ShutdownMode, r *reloader, signals <-chan os.Signal, log *slog.Logger) int {
 	now := make(chan struct{})
 	done := make(chan struct{})
 	go func() {
@@ -106,33 +130,10 @@ func drain(e *engine.Engine, mode view.ShutdownMode, cfg *configs.Config, signal
 		}
 	}()
 	code := exitOK
-	if err := e.End(mode, time.Duration(cfg.Drain.TimeoutMs)*time.Millisecond, now); err != nil {
+	if err := e.End(mode, time.Duration(r.holds.Load().Drain.TimeoutMs)*time.Millisecond, now); err != nil {
 		log.Error("drained", "error", err)
 		code = exitFailure
 	}
 	close(done)
-	if err := e.Stop(); err != nil {
-		code = exitFailure
-	}
-	log.Info("stopped", "exit", code)
 	return code
-}
-
-func writePidFile(path string) error {
-	if path == "" {
-		return nil
-	}
-	if err := os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o644); err != nil {
-		return fmt.Errorf("cannot write server.pid_file: %w; choose a directory that this user may write to", err)
-	}
-	return nil
-}
-
-func removePidFile(path string, log *slog.Logger) {
-	if path == "" {
-		return
-	}
-	if err := os.Remove(path); err != nil {
-		log.Warn("cannot remove server.pid_file", "error", err)
-	}
 }

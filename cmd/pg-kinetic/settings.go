@@ -19,19 +19,30 @@ type loaded struct {
 	cfg     *configs.Config
 	origins *configs.Origins
 	doubts  []configs.Problem // of the files
+	files   looks             // at those that the settings come from, before they were read
 }
 
-// load reads the settings and the files that they name. The error is an engine.ProblemsError.
-func (s source) load() (loaded, error) {
+// load reads the settings and the files that they name. The error is an engine.ProblemsError; then l has the files alone, as
+// far as they are known, those known before among them.
+func (s source) load(known ...string) (l loaded, err error) {
+	l.files = looks{}
+	if s.path != "" {
+		l.files.add(s.path)
+	}
+	l.files.add(known...)
 	cfg, origins, problems := configs.Load(s.path, s.environ, s.flags)
 	if len(problems) > 0 {
-		return loaded{}, engine.ProblemsError(problems)
+		return l, engine.ProblemsError(problems)
 	}
+	named := configs.Files(cfg)
+	l.files.add(named...)
 	problems, doubts := engine.CheckSecurity(cfg, origins)
 	if problems = append(configs.Incomplete(cfg, origins), problems...); len(problems) > 0 {
-		return loaded{}, engine.ProblemsError(problems)
+		return l, engine.ProblemsError(problems)
 	}
-	return loaded{cfg, origins, doubts}, nil
+	l.files.keep(append(named, s.path))
+	l.cfg, l.origins, l.doubts = cfg, origins, doubts
+	return l, nil
 }
 
 // warnings tells what is valid and has no effect, or an odd one. hard is the system's hard limit of file descriptors, 0 where
@@ -51,20 +62,6 @@ func (l *loaded) ready(log *slog.Logger) error {
 		l.cfg = fitted
 	}
 	return err
-}
-
-// reload lets the settings hold as they are now. If anything in them is wrong nothing changes.
-func reload(e *engine.Engine, from source, log *slog.Logger) {
-	l, err := from.load()
-	if err == nil {
-		err = l.ready(log)
-	}
-	if err == nil {
-		_, err = e.Reload(l.cfg, l.origins)
-	}
-	if err != nil {
-		logFailure(log, "not reloaded: everything goes on as it was", err)
-	}
 }
 
 // logFailure writes one line for each problem.

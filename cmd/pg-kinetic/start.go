@@ -12,14 +12,15 @@ import (
 
 // start prepares the process for serving: logger, warnings, descriptors. Then it serves until the end.
 func start(from source, l loaded, stderr io.Writer) int {
-	sink := newLogSink(stderr)
+	style := newLogStyle(l.cfg.Log)
+	sink := newLogSink(stderr, style)
 	defer sink.Close()
-	log := newLogger(l.cfg.Log, sink)
+	log := style.logger(sink)
 	if err := l.ready(log); err != nil {
 		log.Error("cannot start", "error", err)
 		return exitFailure
 	}
-	return serve(from, l, log)
+	return serve(from, l, style, log)
 }
 
 // fitDescriptors lowers the settings to the hard limit where it may, and raises the soft limit to what they need.

@@ -37,7 +37,8 @@ var liveSettings = map[string]string{
 	"server.listen": "", "server.unix_socket_dir": "", "server.unix_socket_mode": "", "server.backlog": "",
 	"server.login_timeout_ms": "", "server.max_unauthenticated": "", "server.max_buffer_memory": "",
 	"server.tcp_keepalive_ms": forNewClients, "server.tcp_user_timeout_ms": forNewClients,
-	"log.level": "", "log.format": "", "log.connections": "", "reload.watch": "", "drain.timeout_ms": "",
+	"log.level": "", "log.format": "", "log.connections": "", "log.slow_query_ms": "", "reload.watch": "", "drain.timeout_ms": "",
+	"admin.users": "", "admin.stats_users": "", "admin.database": "",
 }
 
 // unapplied compares a new configuration with what the process runs under.

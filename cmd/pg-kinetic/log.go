@@ -29,6 +29,15 @@ func (s *logStyle) set(cfg configs.Log) {
 	s.json.Store(cfg.Format == "json")
 }
 
+// prepare is a part of reloads.
+func (s *logStyle) prepare(cfg *configs.Config) (commit func(bool), err error) {
+	return func(hold bool) {
+		if hold {
+			s.set(cfg.Log)
+		}
+	}, nil
+}
+
 // logger makes a logger in the style, whatever that becomes.
 func (s *logStyle) logger(w io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: &s.level}

@@ -5,23 +5,42 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
+
+	"pgkinetic/configs"
 )
 
-func writePidFile(path string) error {
-	if path == "" {
-		return nil
-	}
-	if err := os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o644); err != nil {
-		return fmt.Errorf("cannot write server.pid_file: %w; choose a directory that this user may write to", err)
-	}
-	return nil
+// pidFile is the file of server.pid_file. Owner: whoever starts the process, then the reloader, then the end.
+type pidFile struct {
+	path string // empty: none
+	log  *slog.Logger
 }
 
-func removePidFile(path string, log *slog.Logger) {
-	if path == "" {
+// prepare is a part of reloads: it writes the file where new settings have another name for it.
+func (f *pidFile) prepare(cfg *configs.Config) (commit func(bool), err error) {
+	path := cfg.Server.PidFile
+	if path == f.path {
+		return func(bool) {}, nil
+	}
+	if path != "" {
+		if err := os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o644); err != nil {
+			return nil, fmt.Errorf("cannot write server.pid_file: %w; choose a directory that this user may write to", err)
+		}
+	}
+	return func(hold bool) {
+		next := &pidFile{path, f.log}
+		if hold {
+			*f, *next = *next, *f
+		}
+		next.remove()
+	}, nil
+}
+
+// remove takes the file away.
+func (f *pidFile) remove() {
+	if f.path == "" {
 		return
 	}
-	if err := os.Remove(path); err != nil {
-		log.Warn("cannot remove server.pid_file", "error", err)
+	if err := os.Remove(f.path); err != nil {
+		f.log.Warn("cannot remove server.pid_file", "error", err)
 	}
 }

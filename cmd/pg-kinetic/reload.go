@@ -22,8 +22,8 @@ import (
 type reloader struct {
 	from    source
 	engine  *engine.Engine
-	style   *logStyle
 	manager *manager
+	parts   []part
 	log     *slog.Logger
 
 	mu    sync.Mutex
@@ -33,9 +33,13 @@ type reloader struct {
 	done, failed atomic.Uint64
 }
 
+// part is what follows from settings beside the engine. It makes ready what new ones need, or tells why that cannot be had;
+// then it is told whether they hold: with true it goes over to them, with false it lets go what it has made ready.
+type part func(cfg *configs.Config) (commit func(hold bool), err error)
+
 // newReloader is for an engine that runs under settings just read.
-func newReloader(from source, l loaded, e *engine.Engine, style *logStyle, m *manager, log *slog.Logger) *reloader {
-	r := &reloader{from: from, engine: e, style: style, manager: m, log: log, files: l.files}
+func newReloader(from source, l loaded, e *engine.Engine, m *manager, log *slog.Logger, parts ...part) *reloader {
+	r := &reloader{from: from, engine: e, manager: m, log: log, files: l.files, parts: parts}
 	r.holds.Store(l.cfg)
 	return r
 }
@@ -72,22 +76,23 @@ func (r *reloader) read() (notices []engine.Notice, err error) {
 	if err != nil {
 		return nil, err
 	}
-	old := r.holds.Load()
-	gone, here := old.Server.PidFile, l.cfg.Server.PidFile
-	if gone == here {
-		gone, here = "", ""
+	var commits []func(bool)
+	defer func() {
+		for _, commit := range commits {
+			commit(err == nil)
+		}
+	}()
+	for _, prepare := range r.parts {
+		commit, err := prepare(l.cfg)
+		if err != nil {
+			return nil, err
+		}
+		commits = append(commits, commit)
 	}
-	if err := writePidFile(here); err != nil {
-		return nil, err
+	if notices, err = r.engine.Reload(l.cfg, l.origins); err == nil {
+		r.holds.Store(l.cfg)
 	}
-	if notices, err = r.engine.Reload(l.cfg, l.origins); err != nil {
-		removePidFile(here, r.log)
-		return nil, err
-	}
-	removePidFile(gone, r.log)
-	r.style.set(l.cfg.Log)
-	r.holds.Store(l.cfg)
-	return notices, nil
+	return notices, err
 }
 
 // onSignals reloads for each signal that comes, until done is closed.

@@ -46,14 +46,17 @@ func serve(from source, l loaded, style *logStyle, log *slog.Logger) int {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbagePercent)
 	}
-	if err := writePidFile(l.cfg.Server.PidFile); err != nil {
+	pid := &pidFile{log: log}
+	commit, err := pid.prepare(l.cfg)
+	if err != nil {
 		log.Error("cannot start", "error", err)
 		e.Discard()
 		return exitFailure
 	}
+	commit(true)
+	defer pid.remove()
 	m := &manager{log: log, engine: e}
-	r := newReloader(from, l, e, style, m, log)
-	defer func() { removePidFile(r.holds.Load().Server.PidFile, log) }()
+	r := newReloader(from, l, e, m, log, pid.prepare, style.prepare)
 	e.Start()
 	for _, l := range e.Listeners() {
 		log.Info("listening", "network", l.Network, "address", l.Address)

@@ -268,7 +268,7 @@ func TestReferencePage(t *testing.T) {
 }
 
 func reference(t *testing.T) string {
-	intro, err := os.ReadFile(filepath.Join("testdata", "metrics_intro.md"))
+	intro, err := os.ReadFile(filepath.Join("testdata", "metrics_intro.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -143,12 +143,3 @@ func integer(v reflect.Value) int64 {
 	}
 	return v.Int()
 }
-
-// Value gives the column's value in a row for JSON: nil for a NULL.
-func (c Column) Value(row reflect.Value) any {
-	v, ok := c.field(row)
-	if !ok {
-		return nil
-	}
-	return v.Interface()
-}

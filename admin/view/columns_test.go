@@ -2,6 +2,7 @@ package view
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"math"
 	"reflect"
 	"testing"
@@ -65,19 +66,19 @@ func TestValues(t *testing.T) {
 	for _, c := range []struct {
 		row          sample
 		text, binary []string
-		json         []any
+		json         []string
 	}{
 		{
 			sample{"a\xffb", -3, math.MaxUint64, 1.5, true, at, &name, &n, 1},
 			[]string{"a\uFFFDb", "-3", "9223372036854775807", "1.5", "t", "2026-01-02 02:04:05 UTC", "x", "-7"},
 			[]string{"a\uFFFDb", big(-3), big(math.MaxInt64), big(int64(math.Float64bits(1.5))), "\x01", "2026-01-02 02:04:05 UTC", "x", big(-7)},
-			[]any{"a\xffb", -3, uint64(math.MaxUint64), 1.5, true, at, "x", -7},
+			[]string{`"a\ufffdb"`, "-3", "9223372036854775807", "1.5", "true", `"2026-01-02T02:04:05Z"`, `"x"`, "-7"},
 		},
 		{
 			sample{hidden: 1},
 			[]string{"", "0", "0", "0", "f", "NULL", "NULL", "NULL"},
 			[]string{"", big(0), big(0), big(0), "\x00", "NULL", "NULL", "NULL"},
-			[]any{"", 0, uint64(0), 0.0, false, nil, nil, nil},
+			[]string{`""`, "0", "0", "0", "false", "null", "null", "null"},
 		},
 	} {
 		row := reflect.ValueOf(c.row)
@@ -90,9 +91,27 @@ func TestValues(t *testing.T) {
 			if !ok {
 				binary = []byte("NULL")
 			}
-			if string(text) != c.text[i] || string(binary) != c.binary[i] || !reflect.DeepEqual(column.Value(row), c.json[i]) {
-				t.Errorf("%s: text %q, binary %q, JSON %v", column.Name, text, binary, column.Value(row))
+			value := column.AppendJSON(nil, row)
+			if string(text) != c.text[i] || string(binary) != c.binary[i] || string(value) != c.json[i] {
+				t.Errorf("%s: text %q, binary %q, JSON %s", column.Name, text, binary, value)
 			}
+		}
+	}
+}
+
+// JSON has no numbers without an end, and its strings hold anything.
+func TestJSON(t *testing.T) {
+	columns := Columns(sample{})
+	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		if got := columns[3].AppendJSON(nil, reflect.ValueOf(sample{Float: v})); string(got) != "null" {
+			t.Errorf("%v is %s", v, got)
+		}
+	}
+	for _, s := range []string{"plain ~", `quote " and \ slash`, "tab\tline\n\x00\x7f", "é 漢 😀", "<script>&"} {
+		got := columns[0].AppendJSON(nil, reflect.ValueOf(sample{Text: s}))
+		var back string
+		if err := json.Unmarshal(got, &back); err != nil || back != s {
+			t.Errorf("%q is %s: %v", s, got, err)
 		}
 	}
 }

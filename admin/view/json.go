@@ -12,12 +12,9 @@ import (
 // null for a NULL and for a number that is none or has no end. Bytes that are no UTF-8
 // become U+FFFD.
 func (c Column) AppendJSON(b []byte, row reflect.Value) []byte {
-	v := row.Field(c.at)
-	if c.null {
-		if v.IsNil() {
-			return append(b, "null"...)
-		}
-		v = v.Elem()
+	v, ok := c.field(row)
+	if !ok {
+		return append(b, "null"...)
 	}
 	switch c.Kind {
 	case Text:
@@ -29,11 +26,7 @@ func (c Column) AppendJSON(b []byte, row reflect.Value) []byte {
 			return append(b, "null"...)
 		}
 	case Time:
-		t := v.Interface().(time.Time)
-		if t.IsZero() {
-			return append(b, "null"...)
-		}
-		return append(t.UTC().AppendFormat(append(b, '"'), time.RFC3339Nano), '"')
+		return append(v.Interface().(time.Time).UTC().AppendFormat(append(b, '"'), time.RFC3339Nano), '"')
 	}
 	b, _ = c.AppendText(b, row)
 	return b

@@ -16,7 +16,7 @@ func (c *Controller) Warm(loop int, now int64, p *Pool) bool {
 	p.mu.Lock()
 	pw := poolWord(p.word.load())
 	h := p.home.host
-	ok := pw.open() && pw.size() < int(p.max.Load()) && h.takeWarmSlot()
+	ok := !p.dropped && pw.open() && pw.size() < int(p.max.Load()) && h.takeWarmSlot()
 	if ok && !p.reserve(l, false) {
 		h.slotFree(l, true)
 		ok = false

@@ -29,6 +29,7 @@ type Pool struct {
 	mu       mutex
 	home     *stake   // of its present host
 	former   []*stake // of hosts before, while places or credits are counted there
+	dropped  bool     // forgotten: nothing is opened in it any more
 	now      int64    // ns, the latest that the critical section was told
 	pauses   poolPauses
 	ring     ring
@@ -74,6 +75,7 @@ func (c *Controller) Drop(p *Pool) bool {
 	if poolWord(p.word.load()).size() != 0 || p.queued.Load() != 0 {
 		return false
 	}
+	p.dropped = true
 	delete(c.pools, p)
 	for _, s := range append(p.former, p.home.all...) {
 		s.b.leave(s)

@@ -27,7 +27,7 @@ const (
 )
 
 // liveSections hold at once.
-var liveSections = []string{"capacity", "admission", "auth", "tls"}
+var liveSections = []string{"capacity", "admission", "auth", "tls", "reaper"}
 
 // liveSettings are those of the other sections that hold at once, or for logins
 // from now on.

@@ -136,7 +136,7 @@ func TestUsersAreBounded(t *testing.T) {
 	idle, _, _ := r.find("d", "idle")
 	now := reactor.Now()
 	idle.clients[2].asked = now - 2*userGrace
-	r.pruneUsers(now)
+	r.pruneUsers(now, userGrace)
 	if r.usrCli["held"] != held.clients[2] || r.usrCli["fresh"] != fresh.clients[2] || r.usrCli["idle"] != nil {
 		t.Errorf("kept %v", r.usrCli)
 	}
@@ -147,7 +147,7 @@ func TestUsersAreBounded(t *testing.T) {
 	}
 	r.pruned = now
 	idle.clients[2].asked, r.usrCli["idle"] = now-2*userGrace, idle.clients[2]
-	if r.pruneUsers(now + 1); r.usrCli["idle"] == nil {
+	if r.pruneUsers(now+1, userGrace); r.usrCli["idle"] == nil {
 		t.Error("pruned twice in a moment")
 	}
 	for _, up := range []*userPool{fresh, idle} {

@@ -167,6 +167,7 @@ func (e *Engine) apply(s *settings) error {
 	e.adm.SetMaxWaiters(c.Capacity.MaxCheckoutWaiters)
 	r.routes.SetMax(c.Admission.MaxRoutes)
 	r.applyLookups(s)
+	r.stand(s)
 	if err := each(e, r.applyLimits(s), func(w *worker, change func(*worker)) { change(w) }); err != nil {
 		return err
 	}

@@ -6,7 +6,7 @@ package engine
 import (
 	"context"
 	"net"
-	"time"
+	"syscall"
 
 	"pgkinetic/backend"
 	"pgkinetic/engine/dial"
@@ -17,15 +17,21 @@ import (
 // dialing is for connections to h that are logged in as login says.
 func (e *Engine) dialing(x *security, h *host, login backend.LoginConfig) dial.Config {
 	return dial.Config{
-		Host: h.target, Connect: h.connect, Mode: x.tls.ServerMode(), TLS: x.tls.Server(h.target), EndPoint: tlsconfig.EndPoint,
+		Host: h.target, Connect: func(ctx context.Context) (net.Conn, error) { return h.connect(ctx, e.backendSockets()) }, Mode: x.tls.ServerMode(), TLS: x.tls.Server(h.target), EndPoint: tlsconfig.EndPoint,
 		Login: login, Compute: e.compute,
 	}
 }
 
 // connect dials the host's address, which is looked up if it is a name.
-func (h *host) connect(ctx context.Context) (net.Conn, error) {
-	d := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
-		Enable: true, Idle: time.Duration(backendSockets.KeepaliveMs) * time.Millisecond,
+func (h *host) connect(ctx context.Context, o reactor.DialOptions) (net.Conn, error) {
+	d := net.Dialer{KeepAlive: -1, Control: func(network, _ string, c syscall.RawConn) (err error) {
+		if network == "unix" {
+			return nil
+		}
+		if failed := c.Control(func(fd uintptr) { err = o.Set(int(fd)) }); failed != nil {
+			return failed
+		}
+		return err
 	}}
 	if h.fixed {
 		return d.DialContext(ctx, h.target.Network, h.target.Address)

@@ -246,6 +246,7 @@ func (e *Engine) Start() {
 		w.turned.Store(reactor.Now())
 	}
 	e.started.Store(true)
+	e.registry.stand(e.settings.Load())
 	e.helpers = reactor.NewHelpers(0, helperQueue, func(err error) { e.log.Error("helper failed", "error", err) })
 	spare := runtime.GOMAXPROCS(0) > len(e.workers)
 	for _, w := range e.workers {

@@ -19,8 +19,11 @@ import (
 	"pgkinetic/engine/reactor"
 )
 
-// backendSockets are the options of connections to PostgreSQL.
-var backendSockets = reactor.DialOptions{KeepaliveMs: 60000}
+// backendSockets are the options of connections to PostgreSQL that are opened now.
+func (e *Engine) backendSockets() reactor.DialOptions {
+	r := &e.settings.Load().cfg.Reaper
+	return reactor.DialOptions{KeepaliveMs: r.BackendTCPKeepaliveMs, UserTimeoutMs: r.BackendTCPUserTimeoutMs}
+}
 
 type host struct {
 	name          string
@@ -152,7 +155,7 @@ func (h *host) dialAgain(s *server) (fd int, unixDomain bool, err error) {
 	if !h.fixed {
 		address = s.peer
 	}
-	fd, _, err = backendSockets.Dial(network, address)
+	fd, _, err = s.w.eng.backendSockets().Dial(network, address)
 	return fd, network == "unix", err
 }
 

@@ -127,11 +127,16 @@ func (s *server) free() {
 		s.setState(serverSettling)
 		return
 	}
-	if s.outdated() {
+	now := s.w.now()
+	switch {
+	case s.outdated(), s.pool.abandoned():
 		s.discard(reasonServerOutdated, "")
+		return
+	case s.lifeOver(now): // under load it may never rest for long enough to be swept
+		s.discard(reasonServerLifetime, "")
 		return
 	}
 	s.setState(serverIdle)
-	s.idleAt = s.w.now()
+	s.idleAt = now
 	s.w.adm.Release(s.w.id, s.idleAt, s.place)
 }

@@ -71,6 +71,9 @@ type pool struct {
 	pinned      pinned
 	known       knownStatements
 	clients     atomic.Int64 // those that found it and are not gone; it rises under the registry's mutex only
+	standing    atomic.Int32 // a standing
+	lonely      atomic.Int64 // ns, since when it has no client, as sweeps see it; 0: it has some
+	ahead       ahead
 }
 
 // userPool is a pool as the clients see it that logged in to one database as one
@@ -198,30 +201,6 @@ func (r *registry) find(database, user string) (*userPool, closeReason, *protoco
 	return up, reasonNone, nil
 }
 
-// dropUnused makes room for new pools: those without a client and without a
-// backend are forgotten, so that names which were asked for once, and may not
-// even exist, do not use up max_pools for ever.
-func (r *registry) dropUnused() (dropped bool) {
-	for key, p := range r.pools {
-		if p.clients.Load() == 0 && r.routes.DropPool(p) && r.eng.adm.Drop(p.adm) {
-			delete(r.pools, key)
-			dropped = true
-		}
-	}
-	if !dropped {
-		return false
-	}
-	maps.DeleteFunc(r.users, func(k userPoolKey, _ *userPool) bool { return r.pools[k.pool.key] != k.pool })
-	for name, k := range r.usrCaps {
-		if r.eng.adm.DropCap(k) {
-			delete(r.usrCaps, name)
-		}
-	}
-	all := slices.DeleteFunc(slices.Clone(*r.all.Load()), func(p *pool) bool { return r.pools[p.key] != p })
-	r.all.Store(&all)
-	return true
-}
-
 // limitsOf gives the limits of a client of up on the routes of a rule.
 func (r *registry) limitsOf(s *settings, up *userPool, rule int) *configs.Capacity {
 	r.mu.Lock()
@@ -238,42 +217,11 @@ func (r *registry) limitsOf(s *settings, up *userPool, rule int) *configs.Capaci
 // maxUserPools bounds the shared views; beyond it a client gets one of its own.
 const maxUserPools = 10000
 
-// clientCaps gives what a client counts in: the process, its database, its user,
-// the last two also while they have no bound, since they may be given one.
-func (r *registry) clientCaps(s *settings, entry, user string) []*clientCap {
-	if len(r.usrCli) >= maxUserPools {
-		r.pruneUsers(reactor.Now())
-	}
-	return []*clientCap{
-		&r.eng.clientCap,
-		cached(r.dbCli, entry, func() *clientCap { return newClientCap(s.databaseClients(entry)) }),
-		cached(r.usrCli, user, func() *clientCap { return newClientCap(s.userClients(user)) }),
-	}
-}
-
 func newClientCap(most int) *clientCap {
 	k := &clientCap{}
 	k.max.Store(int64(most))
 	return k
 }
-
-// pruneUsers forgets the counts of users who have no client, at most once in
-// userGrace. A login that has asked for one a moment ago is just about to count
-// in it.
-func (r *registry) pruneUsers(now int64) {
-	if now-r.pruned < userGrace {
-		return
-	}
-	r.pruned = now
-	for name, k := range r.usrCli {
-		if k.used.Load() == 0 && now-k.asked >= userGrace {
-			delete(r.usrCli, name)
-		}
-	}
-	maps.DeleteFunc(r.users, func(k userPoolKey, _ *userPool) bool { return r.usrCli[k.tenant.User] == nil })
-}
-
-const userGrace = 1000 * ms
 
 func cached[K comparable, V any](m map[K]*V, k K, make func() *V) *V {
 	v := m[k]
@@ -306,6 +254,7 @@ func (r *registry) newPool(s *settings, key poolKey, entry *configs.Database) *p
 		}),
 	}
 	p.backing.Store(&backing{entry: entry, host: h, login: r.loginConfig(entry, key)})
+	p.standing.Store(int32(standingOf(cfg, entry.Name)))
 	p.limits.Store(&limits)
 	p.setReset(limits.ResetQuery)
 	p.adm.Owner = p

@@ -36,6 +36,7 @@ const (
 	reasonServerLifetime                 // pool_max_lifetime_ms
 	reasonServerReclaimed                // its place was needed by another pool
 	reasonServerOutdated                 // RECONNECT, a reload of its database's entry
+	reasonServerSilent                   // it did not answer server_check_query, or with an error
 	reasonServerUnclean                  // it could not be brought back to a clean state
 	reasonServerProtocol                 // PostgreSQL broke the protocol, or the count of answers was lost
 	reasonServerGone                     // PostgreSQL closed the connection
@@ -78,6 +79,7 @@ var reasonNames = [reasonCount]string{
 	reasonServerLifetime:     "max_lifetime",
 	reasonServerReclaimed:    "host_limit",
 	reasonServerOutdated:     "reload",
+	reasonServerSilent:       "check_failed",
 	reasonServerUnclean:      "dirty",
 	reasonServerProtocol:     "server_protocol_violation",
 	reasonServerGone:         "server_gone",
@@ -113,7 +115,7 @@ func evictionOf(r closeReason) (k eviction, ok bool) {
 		return evictedHostLimit, true
 	case reasonServerOutdated:
 		return evictedReload, true
-	case reasonServerGone, reasonServerProtocol:
+	case reasonServerGone, reasonServerProtocol, reasonServerSilent:
 		return evictedUnhealthy, true
 	case reasonServerUnclean, reasonRecoveryTimeout:
 		return evictedDirty, true

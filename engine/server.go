@@ -95,7 +95,7 @@ type server struct {
 	openedAt  int64 // when its login was complete; 0: never
 	stateAt   int64 // when the present state began
 	idleAt    int64 // when it became idle
-	endAt     int64 // pool_max_lifetime_ms with jitter; 0: never
+	spread    int64 // ‰ of pool_max_lifetime_ms, by which its own is longer or shorter
 	cycleAt   int64 // start of the present query cycle; 0: none
 	xactAt    int64 // start of the present transaction; 0: none
 	requestAt int64 // when the latest query cycle began; 0: none ever
@@ -124,6 +124,7 @@ type server struct {
 	reason         closeReason
 	restSwal       bool // the rest of the present message is not for the client
 	wantRead       bool // the socket may hold bytes that we chose not to read
+	ahead          bool // being opened for pool_min_idle
 	hangup         bool // PostgreSQL has closed its side, or the connection was reset: it is read to its end
 	eof            bool // that end has been read
 	cancelled      bool // the present cycle has been cancelled by us

@@ -54,7 +54,7 @@ func (s *server) open() {
 
 // dial connects to address, which the host's resolver gave.
 func (s *server) dial(network, address string) {
-	fd, inProgress, err := backendSockets.Dial(network, address)
+	fd, inProgress, err := s.w.eng.backendSockets().Dial(network, address)
 	if err != nil {
 		s.openFailed(reasonConnectFailed, connectError(s.basis.host, err))
 		return
@@ -271,7 +271,7 @@ func (s *server) opened() {
 	s.login = nil
 	s.idleAt, s.openedAt = now, now
 	s.held = statements.NewHeld(s.pool.limits.Load().MaxPreparedStatements, heldBytes)
-	s.endAt = lifetimeEnd(now, s.pool.limits.Load().PoolMaxLifetimeMs)
+	s.spread = rand.Int64N(2*lifeSpread+1) - lifeSpread
 	s.basis.host.state.Succeeded(now)
 	s.pool.logins.Succeeded()
 	s.pool.learn(s.params)
@@ -279,16 +279,14 @@ func (s *server) opened() {
 	w.logServer("server connected", "server", s.number, "pid", s.pid, "host", s.basis.host.name,
 		"database", s.pool.key.database, "user", s.pool.key.user)
 	s.setState(serverIdle)
-	w.adm.Opened(w.id, now, s.place)
-}
-
-// lifetimeEnd gives the end of a server's life, with a jitter of 10 %.
-func lifetimeEnd(now int64, limitMs int) int64 {
-	if limitMs <= 0 {
-		return never
+	p, ahead := s.pool, s.ahead
+	s.ahead = false
+	w.adm.Opened(w.id, now, s.place) // the last look at s
+	if ahead {
+		p.ahead.succeeded()
+		p.ahead.ended()
+		w.topUp(p, now)
 	}
-	limit := int64(limitMs) * ms
-	return now + limit - limit/10 + rand.Int64N(limit/5+1)
 }
 
 // openFailed ends an attempt. Whom the cause concerns decides what follows: the
@@ -304,6 +302,9 @@ func (s *server) openFailed(r closeReason, cause error) {
 	}
 	w.loop.Wheel().Cancel(&s.timer)
 	w.stats.connectsFailed.inc()
+	if s.ahead {
+		s.pool.ahead.failed(now)
+	}
 	host := backend.ClassOf(cause) == backend.HostFault
 	_, held := s.pool.logins.Held(now) // then the cause may be an old one, and tells nothing of the host
 	if !held {
@@ -376,6 +377,9 @@ func (s *server) retry(now int64) {
 
 // forgotten ends a server that is not connected; its place is admission's.
 func (s *server) forgotten() {
+	if s.ahead {
+		s.pool.ahead.ended()
+	}
 	s.place = nil
 	s.setState(serverClosed)
 	s.dropBasis()

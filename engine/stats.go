@@ -142,9 +142,6 @@ func (e *Engine) Totals() Totals {
 		s.BufferLimit += c.bufferFull.v.Load()
 		s.Moves += c.moves.v.Load()
 		s.Messages += c.messages.v.Load()
-		for k := range c.evictions {
-			s.Evictions[evictionNames[k]] += c.evictions[k].v.Load()
-		}
 		for k := range c.timeouts {
 			s.Timeouts[timeoutNames[k]] += c.timeouts[k].v.Load()
 		}
@@ -155,6 +152,9 @@ func (e *Engine) Totals() Totals {
 			addOutcomes(s.TLSHandshakes, sideNames[k], &c.handshakes[k])
 		}
 		s.LoginsDelayed += c.loginsDelayed.v.Load()
+		for k := range c.evictions {
+			s.Evictions[evictionNames[k]] += c.evictions[k].v.Load()
+		}
 		for k := range c.closed {
 			s.Closed[reasonNames[k]] += c.closed[k].v.Load()
 		}

@@ -1,7 +1,8 @@
 package engine
 
-// Housekeeping of a worker, once per tick: idle and lifetime limits of servers,
-// the process-wide buffer bound, queued cancels, admission's own clock.
+// Housekeeping of a worker, once per tick: idle and lifetime limits of servers, what
+// may be forgotten, the process-wide buffer bound, queued cancels, admission's own
+// clock.
 
 import (
 	"slices"
@@ -21,14 +22,7 @@ func (t tickHandler) Fire(now int64) int64 {
 	w.adm.Tick(w.id, now)
 	w.cancels.pump()
 	w.checkMemory()
-	if now-w.lastScan >= sweepInterval {
-		w.lastScan = now
-		w.adm.Trim(w.id, now)
-		w.sweepIdle(now)
-		if w.id == 0 {
-			w.sweepRoutes(now)
-		}
-	}
+	w.sweepOn(now)
 	w.drainTick(now)
 	w.drainTodo()
 	return now + tickInterval
@@ -36,11 +30,46 @@ func (t tickHandler) Fire(now int64) int64 {
 
 const (
 	sweepInterval = 1000 * ms
+	// poolsPerTick and closedPerTick bound what one tick sweeps, closedPerPool what a
+	// round closes in one pool on one loop, so that a whole pool does not end at once.
+	poolsPerTick  = 64
+	closedPerTick = 64
+	closedPerPool = 8
 	// A route that nobody used in the last two rounds over all routes is forgotten.
 	// routesPerSweep of them are looked at in each sweep of a round.
 	routesInterval = 30000 * ms
 	routesPerSweep = 1024
 )
+
+// sweepRound is one look at all pools: every tick goes on where the last one has
+// stopped, so each pool has its turn, however much there is to close in others.
+type sweepRound struct {
+	begun int64
+	pools []*pool // those still to come
+}
+
+// sweepOn goes on with the round over all pools, or begins one.
+func (w *worker) sweepOn(now int64) {
+	r := &w.round
+	if len(r.pools) == 0 {
+		if now-r.begun < sweepInterval {
+			return
+		}
+		r.begun, r.pools = now, *w.eng.registry.all.Load()
+		w.adm.Trim(w.id, now)
+		if w.id == 0 {
+			w.sweepRoutes(now)
+			w.sweepNames(now)
+		}
+	}
+	closed := 0
+	for n := poolsPerTick; n > 0 && closed < closedPerTick && len(r.pools) > 0; n-- {
+		p := r.pools[0]
+		r.pools = r.pools[1:]
+		closed += w.sweepPool(p, now)
+		w.topUp(p, now)
+	}
+}
 
 // sweepRoutes goes on with the round over all routes, or begins one.
 func (w *worker) sweepRoutes(now int64) {
@@ -49,38 +78,36 @@ func (w *worker) sweepRoutes(now int64) {
 	}
 }
 
-// sweepIdle closes idle servers that are too old or idle for too long. It closes
-// a bounded number per sweep, so that a whole pool does not end at once.
-func (w *worker) sweepIdle(now int64) {
-	for _, p := range *w.eng.registry.all.Load() {
-		budget := sweepBudget
-		for budget > 0 {
-			s, r := w.sweepVictim(p, now)
-			if s == nil || !w.adm.TakeIdle(w.id, now, s.place) {
-				break
-			}
-			s.discard(r, "")
-			budget--
-		}
+// sweepNames forgets pools and users that nobody uses.
+func (w *worker) sweepNames(now int64) {
+	if now >= w.namesAt {
+		w.namesAt = now + forgetInterval
+		w.eng.registry.forget(now)
 	}
 }
 
-const sweepBudget = 8
-
-// sweepVictim finds an idle server of p on this loop whose time is over.
-func (w *worker) sweepVictim(p *pool, now int64) (victim *server, r closeReason) {
-	idle := int64(p.limits.Load().PoolIdleTimeoutMs) * ms
+// sweepPool closes idle servers of p on this loop whose time is over, oldest first,
+// a bounded number.
+func (w *worker) sweepPool(p *pool, now int64) (closed int) {
+	keep, abandoned := p.minIdle(now), p.abandoned()
 	p.adm.EachIdle(w.id, func(pl *admission.Place) bool {
 		s := pl.Owner.(*server)
+		var r closeReason
 		switch {
-		case now >= s.endAt:
-			victim, r = s, reasonServerLifetime
-		case idle > 0 && now-s.idleAt >= idle:
-			victim, r = s, reasonServerIdle
+		case abandoned && w.adm.TakeIdle(w.id, now, pl):
+			r = reasonServerOutdated
+		case s.lifeOver(now) && w.adm.TakeIdle(w.id, now, pl):
+			r = reasonServerLifetime
+		case s.idleOver(now) && w.adm.TakeSpare(w.id, now, pl, keep):
+			r = reasonServerIdle
+		default:
+			return true
 		}
-		return victim == nil
+		s.discard(r, "")
+		closed++
+		return closed < closedPerPool
 	})
-	return victim, r
+	return closed
 }
 
 // memoryFull: the process holds as much as max_buffer_memory allows, so clients

@@ -25,6 +25,8 @@ type serverFact struct {
 	used                bool // idle for so long that it is looked at before it serves
 	canceling           bool // a cancel for it is on its way
 	outdated            bool
+	over                bool   // its life is over
+	kept                string // why it is open nevertheless
 	now                 int64
 	born, stateAt       int64
 	openedAt, requestAt int64
@@ -43,6 +45,7 @@ func (s *server) fact() (f serverFact, ok bool) {
 	f = serverFact{
 		number: s.number, pid: s.pid, fd: s.sock.FD(), loop: s.w.id, state: s.state, pool: s.pool, peer: s.sock.Peer(), local: s.sock.Local(),
 		tls: tlsOf(&s.sock), used: s.used(now), canceling: s.cancel != nil, outdated: s.basis != nil && s.outdated(),
+		over: s.openedAt != 0 && s.lifeOver(now), kept: keptReason(s),
 		now: now, born: s.born, stateAt: s.stateAt, openedAt: s.openedAt, requestAt: s.requestAt, queries: s.queries,
 		buffers: bufferFact{in: s.in.Len(), out: s.out.Len(), rest: s.rest},
 	}
@@ -82,7 +85,7 @@ func (f *serverFact) row() view.Server {
 		Ptr: serverPtr(f.number), Link: clientPtr(f.client), RemotePID: int64(f.pid), TLS: f.tls.String(),
 		ApplicationName: f.application, PreparedStatements: f.prepared, ID: f.number,
 		Activity: f.state.String(), StateMs: float64(f.now-f.stateAt) / float64(ms), AgeMs: float64(f.now-f.born) / float64(ms),
-		Host: f.host, Queries: f.queries, Loop: f.loop,
+		Host: f.host, Kept: f.kept, Queries: f.queries, Loop: f.loop,
 	}
 	row.Addr, row.Port = shownAddress(f.peer)
 	row.LocalAddr, row.LocalPort = shownAddress(f.local)
@@ -90,7 +93,7 @@ func (f *serverFact) row() view.Server {
 }
 
 // closes tells whether it is closed as soon as it is released.
-func (f *serverFact) closes() bool { return f.outdated || f.state == serverClosing }
+func (f *serverFact) closes() bool { return f.outdated || f.over || f.state == serverClosing }
 
 // word is PgBouncer's for a server's state: what is being brought back to a clean
 // state, or closed, is tested.

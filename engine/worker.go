@@ -66,10 +66,11 @@ type worker struct {
 	refusal    *protocol.ErrorFields // why a message is excluded, until its walk has ended the client
 
 	tick        reaper.Timer
-	lastScan    int64
+	round       sweepRound
 	suspended   suspended
 	suspendedAt int64 // when that began
 	routesAt    int64 // when the next round over the routes begins
+	namesAt     int64 // when the next look for pools and users to forget is due
 }
 
 // tickInterval is the period of a worker's housekeeping.
@@ -218,7 +219,9 @@ func (w *worker) logServer(msg string, args ...any) {
 
 // newServer makes the server of a new place.
 func (w *worker) newServer(p *admission.Place) *server {
-	s := &server{w: w, place: p, pool: p.Pool().Owner.(*pool), number: w.eng.serverIDs.Add(1), born: w.now(), stateAt: w.now()}
+	s := &server{
+		w: w, place: p, pool: p.Pool().Owner.(*pool), number: w.eng.serverIDs.Add(1), born: w.now(), stateAt: w.now(), ahead: p.Ahead(),
+	}
 	s.timer.Init(s)
 	p.Owner = s
 	w.keepServer(s)

@@ -18,6 +18,9 @@ type DialOptions struct {
 	UserTimeoutMs int // TCP_USER_TIMEOUT; 0: the system's
 }
 
+// Set gives the options to a TCP socket.
+func (o DialOptions) Set(fd int) error { return SetTCPOptions(fd, o.KeepaliveMs, o.UserTimeoutMs) }
+
 // Dial connects without keepalive; see DialOptions.Dial.
 func Dial(network, address string) (fd int, inProgress bool, err error) {
 	return DialOptions{}.Dial(network, address)
@@ -38,7 +41,7 @@ func (o DialOptions) Dial(network, address string) (fd int, inProgress bool, err
 		return -1, false, os.NewSyscallError("socket", err)
 	}
 	if domain != unix.AF_UNIX {
-		if err := SetTCPOptions(fd, o.KeepaliveMs, o.UserTimeoutMs); err != nil {
+		if err := o.Set(fd); err != nil {
 			_ = unix.Close(fd)
 			return -1, false, err
 		}

@@ -2,6 +2,11 @@ package engine
 
 // What the tests of operators' commands reach in from outside.
 
+import "time"
+
+// SetDrainLog changes how often a drain tells how far it is. Before it begins.
+func (e *Engine) SetDrainLog(every time.Duration) { e.drain.logEvery = every }
+
 // StateNow is what readiness goes by.
 func (e *Engine) StateNow() (draining, paused, suspended bool) { return e.stateNow() }
 

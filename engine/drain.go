@@ -29,6 +29,7 @@ type drain struct {
 	atBoundary atomic.Int64  // and those behind a transaction
 	cut        atomic.Int64  // transactions cut at the deadline
 	requests   chan view.ShutdownMode
+	logEvery   time.Duration // between the lines that tell how far it is
 }
 
 const (
@@ -38,8 +39,7 @@ const (
 	drainVisits = 4096
 	// startupGrace is what a new connection has to send its startup packet during a
 	// drain, so that it can be told why it is refused.
-	startupGrace = 1000 * ms
-	// drainLogEvery is the interval of the lines that tell how far it is.
+	startupGrace  = 1000 * ms
 	drainLogEvery = 5 * time.Second
 	// shutdownsQueued are requests that nobody has taken yet.
 	shutdownsQueued = 4
@@ -100,7 +100,7 @@ func (e *Engine) End(mode view.ShutdownMode, timeout time.Duration, stop <-chan 
 			hard = time.Now().Add(stopGrace)
 		case <-time.After(stopPoll):
 		}
-		if time.Since(last) >= drainLogEvery {
+		if time.Since(last) >= e.drain.logEvery {
 			last = time.Now()
 			e.log.Info("draining", "clients", e.clients(), "in_transactions", e.inTransactions(),
 				"ends_within_ms", max(time.Until(hard)-stopGrace, 0).Milliseconds())

@@ -187,3 +187,32 @@ func TestShutdownRequests(t *testing.T) {
 		t.Error("a hundred requests were queued")
 	}
 }
+
+// TestDrainTellsItsProgress: while it waits who is left, at the end who was closed where.
+func TestDrainTellsItsProgress(t *testing.T) {
+	t.Parallel()
+	e, address, log := startJournal(t)
+	e.SetDrainLog(20 * time.Millisecond)
+	block, last := holder(t, address), holder(t, address)
+	idle := login(t, address)
+	done := draining(t, e, view.ShutdownWaitForClients, 3*time.Second)
+	ended(t, idle, "57P01")
+	idle.Close()
+	until(t, "two left", func() bool {
+		lines := log.lines(t, "draining")
+		return len(lines) > 0 && lines[len(lines)-1]["clients"] == 2.0 && lines[len(lines)-1]["in_transactions"] == 2.0
+	})
+	send(t, block, pgwire.Query("commit"))
+	if _, err := block.ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+	block.Close()
+	if err := <-done; err == nil {
+		t.Error("the cut transaction was not told")
+	}
+	ended(t, last, "57P01")
+	lines := log.lines(t, "clients closed")
+	if len(lines) != 1 || lines[0]["idle"] != 1.0 || lines[0]["at_boundary"] != 1.0 || lines[0]["transactions_cut"] != 1.0 {
+		t.Errorf("%v", lines)
+	}
+}

@@ -102,7 +102,7 @@ const (
 func New(cfg *configs.Config, log *slog.Logger, more ...Option) (*Engine, error) {
 	loops := loopCount(cfg.Server.Loops, runtime.GOMAXPROCS(0))
 	e := &Engine{cfg: cfg, log: log, failure: make(chan struct{})}
-	e.drain.requests = make(chan view.ShutdownMode, shutdownsQueued)
+	e.drain.requests, e.drain.logEvery = make(chan view.ShutdownMode, shutdownsQueued), drainLogEvery
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails on Linux
 	e.instance = binary.BigEndian.Uint64(b[:])

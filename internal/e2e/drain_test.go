@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -74,6 +75,48 @@ func TestDrain(t *testing.T) {
 			exits(t, p, 0)
 			until(t, 5*time.Second, "no session with PostgreSQL", func() bool { return s.Backends(t) == 0 })
 		})
+	}
+}
+
+// TestDrainOfBusyClients: fifty clients in a tight loop of transactions are parted from between two of them, well inside the
+// time; the log tells where they were.
+func TestDrainOfBusyClients(t *testing.T) {
+	onlyKinetic(t)
+	s := pgtest.Shared(t)
+	p := pooler.Start(t, s, pooler.Options{PoolSize: 8, Flags: []string{"--drain.timeout-ms=15000"}})
+	var clients sync.WaitGroup
+	begun := make(chan struct{}, 50)
+	for i := range 50 {
+		c := login(t, p)
+		clients.Go(func() {
+			block := []string{"BEGIN", "SELECT 1", "SELECT 2", "COMMIT"}
+			for n := 0; ; n++ {
+				_, err := c.Exec(block[n%len(block)])
+				if n == len(block) {
+					begun <- struct{}{}
+				}
+				if err == nil {
+					continue
+				}
+				if n%len(block) != 0 || code(err) != "57P01" {
+					t.Errorf("client %d: %s: %v", i, block[n%len(block)], err)
+				}
+				return
+			}
+		})
+	}
+	for range 50 {
+		<-begun
+	}
+	signal(t, p, syscall.SIGTERM)
+	began := time.Now()
+	clients.Wait()
+	exits(t, p, 0)
+	if d := time.Since(began); d > 8*time.Second {
+		t.Errorf("the drain took %v", d)
+	}
+	if log := p.Log(); !strings.Contains(log, "transactions_cut=0") || strings.Contains(log, "at_boundary=0 ") {
+		t.Errorf("the log:\n%s", log)
 	}
 }
 

@@ -40,6 +40,7 @@ func parametersOf(s *Session) []parameter {
 		{name: "standard_conforming_strings", value: "on", reported: true, fixed: true},
 		{name: "is_superuser", value: onOff[s.Admin], reported: true, fixed: true},
 		{name: "session_authorization", value: s.User, reported: true, fixed: true},
+		{name: "role", value: "none", fixed: true},
 		{name: "in_hot_standby", value: "off", reported: true, fixed: true},
 		{name: "default_transaction_read_only", value: "off", reported: true},
 		{name: "application_name", reported: true},
@@ -147,14 +148,17 @@ func (p *parser) setParameter() (*statement, error) {
 	if !p.acceptAny("SESSION", "LOCAL") && p.accept("TRANSACTION") || p.accept("CHARACTERISTICS") {
 		return p.ignored("SET")
 	}
+	for word, name := range map[string]string{"NAMES": "client_encoding", "AUTHORIZATION": "session_authorization", "ROLE": "role"} {
+		if p.accept(word) {
+			p.acceptAny("=", "TO") // role is a parameter's name, too
+			return p.setTo(name)
+		}
+	}
 	if p.accept("TIME") {
 		if err := p.expect("ZONE"); err != nil {
 			return nil, err
 		}
 		return p.setTo("TimeZone")
-	}
-	if p.accept("NAMES") {
-		return p.setTo("client_encoding")
 	}
 	name, err := p.nameOf("a parameter")
 	if err != nil {

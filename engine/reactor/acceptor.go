@@ -182,6 +182,7 @@ func (a *Acceptor) onTurn() {
 	if k := a.pending.Swap(nil); k != nil {
 		a.take(k)
 	}
+	a.hurry()
 	a.acceptLater()
 }
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,8 +15,13 @@ import (
 // until done is closed. Acceptor.changing lets one in at a time.
 //
 // Invariants:
-//   - a listener that leaves is closed when nobody waits in its backlog any more
+//   - a listener that leaves is closed when nobody waits in its backlog any more, or
+//     leavingMost after the change
 //   - an address that stays is listened on all the time
+
+// leavingMost is how long a listener that leaves stays open for those in its backlog:
+// in a storm, or without descriptors, nobody is accepted for a while.
+const leavingMost = 500 * time.Millisecond
 
 // errAcceptorClosed is the answer to a change when the end has come.
 var errAcceptorClosed = errors.New("nobody is accepted any more")
@@ -24,6 +31,7 @@ type listenChange struct {
 	options AcceptorOptions
 	leaving []*Listener   // the loop's: those that are still open
 	err     error         // of what stays
+	overdue atomic.Bool   // what is still open is to be closed
 	done    chan struct{} // closed when all of it holds
 }
 
@@ -51,6 +59,12 @@ func (a *Acceptor) Change(next AcceptorOptions) (opened, closed []*Listener, err
 	k := &listenChange{set: set, options: next, leaving: slices.Clone(gone), done: make(chan struct{})}
 	a.pending.Store(k)
 	a.loop.tryPost(&a.turn)
+	select {
+	case <-k.done:
+	case <-time.After(leavingMost):
+		k.overdue.Store(true)
+		a.loop.tryPost(&a.turn) // queued already: it will see the flag
+	}
 	select {
 	case <-k.done:
 	case <-a.loop.ended:
@@ -98,6 +112,15 @@ func (a *Acceptor) depart(ln *Listener) {
 	k := a.present
 	k.leaving = slices.DeleteFunc(k.leaving, func(other *Listener) bool { return other == ln })
 	a.changed()
+}
+
+// hurry closes what leaves and is overdue.
+func (a *Acceptor) hurry() {
+	if k := a.present; k != nil && k.overdue.Load() {
+		for _, ln := range slices.Clone(k.leaving) {
+			a.depart(ln)
+		}
+	}
 }
 
 // changed ends a change when nothing is left to be closed.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -158,6 +159,18 @@ func TestChangeServesTheBacklog(t *testing.T) {
 			n += m
 		}
 	}
+	pings(t, a.Listeners()...)
+}
+
+// TestChangeDoesNotWaitForEver: a listener that leaves while nobody is accepted is closed all the same.
+func TestChangeDoesNotWaitForEver(t *testing.T) {
+	var crowded atomic.Bool
+	a := echoServer(t, AcceptorOptions{Addresses: []string{"127.0.0.1:0"}, Crowded: crowded.Load}, 1)
+	old := a.Listeners()[0]
+	crowded.Store(true)
+	changed(t, a, AcceptorOptions{Addresses: []string{"127.0.0.2:0"}})
+	refuses(t, old)
+	crowded.Store(false)
 	pings(t, a.Listeners()...)
 }
 

@@ -240,6 +240,9 @@ func (c *client) onReadable() {
 		end := min(len(buf), held+c.room())
 		if end <= held {
 			// Nothing more fits: the message at the front passes through in parts.
+			if !c.wantRead {
+				c.w.stats.buffersFull[bufferClient].inc()
+			}
 			c.wantRead = true
 			return
 		}

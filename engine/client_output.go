@@ -113,6 +113,7 @@ func (c *client) outputHigh() bool {
 
 // sendError writes an ErrorResponse made here.
 func (c *client) sendError(e *protocol.ErrorFields) {
+	c.told(e)
 	c.w.answer = protocol.AppendError(c.w.answer[:0], *e)
 	c.send(c.w.answer)
 }
@@ -143,6 +144,7 @@ func (c *client) fatal(r closeReason, e *protocol.ErrorFields) {
 		c.close(r) // half a message was passed on: no word fits there
 		return
 	}
+	c.told(&f)
 	c.w.answer = protocol.AppendError(c.w.answer[:0], f)
 	c.send(c.w.answer)
 	if c.reason == reasonNone {

@@ -41,6 +41,12 @@ var liveSettings = map[string]string{
 	"admin.users": "", "admin.stats_users": "", "admin.database": "",
 }
 
+// needsRestartFor tells whether a setting holds from a start on only.
+func needsRestartFor(o *configs.Option) bool {
+	_, live := liveSettings[o.Path()]
+	return o.Scope == configs.ScopeProcess && !slices.Contains(liveSections, o.Section) && !live
+}
+
 // unapplied compares a new configuration with what the process runs under.
 func (e *Engine) unapplied(old, next *configs.Config) (notices []Notice) {
 	for _, o := range configs.Options() {

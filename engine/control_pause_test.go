@@ -204,7 +204,7 @@ func TestPauseTimeout(t *testing.T) {
 			t.Errorf("message %q", f.Fields['M'])
 		}
 	}
-	if n := e.RouteMetrics().Timeouts["pause"]; n != 2 {
+	if n := e.Totals().Timeouts["pause"]; n != 2 {
 		t.Errorf("timeout_total pause %d, want 2", n)
 	}
 	cancel()

@@ -73,6 +73,8 @@ type Engine struct {
 	serverIDs       atomic.Uint64
 
 	sampler    sampler
+	version    string // as Health tells it
+	born       int64
 	operating  sync.Mutex // lets one change of settings or pauses in at a time
 	pausedAll  *pause     // of the process; under operating
 	suspension *pause     // of the process; under operating
@@ -101,7 +103,7 @@ const (
 // wrong and the remedy. Nothing runs until Start.
 func New(cfg *configs.Config, log *slog.Logger, more ...Option) (*Engine, error) {
 	loops := loopCount(cfg.Server.Loops, runtime.GOMAXPROCS(0))
-	e := &Engine{cfg: cfg, log: log, failure: make(chan struct{})}
+	e := &Engine{cfg: cfg, born: reactor.Now(), log: log, failure: make(chan struct{})}
 	e.drain.requests, e.drain.logEvery = make(chan view.ShutdownMode, shutdownsQueued), drainLogEvery
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails on Linux
@@ -152,6 +154,9 @@ func WithOrigins(o *configs.Origins) Option {
 func WithListeners(descriptors []int) Option {
 	return func(e *Engine) { e.passed = descriptors }
 }
+
+// WithVersion tells what Health gives as the version.
+func WithVersion(version string) Option { return func(e *Engine) { e.version = version } }
 
 // raise lifts a peak to n if it is lower.
 func raise(peak *atomic.Int64, n int64) {

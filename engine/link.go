@@ -106,7 +106,7 @@ func (s *server) release() {
 		s.left |= leftAlways
 	}
 	if s.left != 0 {
-		s.startRecovery()
+		s.startRecovery(triggerCleanup)
 	} else {
 		s.free()
 	}
@@ -123,6 +123,7 @@ func (s *server) free() {
 		s.discard(reasonServerUnclean, "a cancel may still be on its way, or the server has said it ends")
 		return
 	}
+	s.recovered(recoveryReused)
 	if s.cancel != nil {
 		s.setState(serverSettling)
 		return

@@ -129,6 +129,7 @@ func (c *client) listensReady(status byte, last bool) (hold bool) {
 	}
 	hold, fault := c.listen(ops)
 	if fault != nil && !hold {
+		c.told(fault)
 		c.w.instead = protocol.AppendReadyForQuery(protocol.AppendError(c.w.answer[:0], *fault), status)
 		c.w.answer = c.w.instead
 		return true

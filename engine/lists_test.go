@@ -32,7 +32,9 @@ func TestClientListWhileItShrinks(t *testing.T) {
 
 // TestPausedForgetsTheGone: clients that come and go while memory is short are not kept until there is room again.
 func TestPausedForgetsTheGone(t *testing.T) {
-	w := &worker{eng: &Engine{cfg: &configs.Config{}}} // max_buffer_memory 0: always short
+	e := &Engine{}
+	e.settings.Store(newSettings(1, &configs.Config{}, nil, nil, nil)) // max_buffer_memory 0: always short
+	w := &worker{eng: e}
 	alive := &client{w: w}
 	for range 3 {
 		w.memoryFull(&client{w: w, state: clientGone})

@@ -123,7 +123,7 @@ func TestNoSecretIsTold(t *testing.T) {
 	}
 	must(t, configs.Print(&told, cfg, origins))
 	fmt.Fprintf(&told, "%+v %#v\n", cfg, cfg.Databases)
-	fmt.Fprintf(&told, "%+v %+v %+v %+v %+v %+v\n", f.Totals(), f.Limits(), f.Routes(), f.Backpressure(), f.RouteMetrics(), slices.Collect(f.Prepared()))
+	fmt.Fprintf(&told, "%+v %+v %+v %+v %+v %+v\n", f.Totals(), f.Limits(), f.Routes(), f.Backpressure(), f.Metrics(), slices.Collect(f.Prepared()))
 	must(t, pprof.Lookup("goroutine").WriteTo(&told, 2))
 	must(t, pprof.Lookup("heap").WriteTo(&told, 1))
 	all := told.String() + f.log.String()

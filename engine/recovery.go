@@ -40,16 +40,69 @@ func (s *server) recover(c *client) {
 	s.probe = nil
 	s.unlink()
 	if s.torn {
+		s.w.stats.recoveries[c.reason][recoveryDirty].inc()
 		s.discard(reasonServerUnclean, "the client left inside a message")
 		return
 	}
-	s.startRecovery()
+	s.startRecovery(c.reason)
 }
 
-func (s *server) startRecovery() {
+// What makes a recovery necessary, other than that its client ends for a reason.
+const (
+	triggerCleanup = reasonCount + iota // the client has left something behind
+	triggerCancel                       // its request was cancelled before it was sent
+	triggers
+)
+
+// triggerName is what views call a trigger.
+func triggerName(r closeReason) string {
+	switch r {
+	case triggerCleanup:
+		return "cleanup"
+	case triggerCancel:
+		return "cancel"
+	}
+	return r.String()
+}
+
+// recoveryOutcome is how a recovery has ended.
+type recoveryOutcome uint8
+
+const (
+	recoveryReused recoveryOutcome = iota
+	recoveryDirty                  // it could not be brought back to a clean state
+	recoveryTimedOut
+	recoveryLost   // PostgreSQL closed it
+	recoveryClosed // by us, for another reason
+	recoveryOutcomes
+)
+
+var recoveryNames = [recoveryOutcomes]string{"reused", "dirty", "timed_out", "lost", "closed"}
+
+// recovered counts the end of a recovery, if there is one under way.
+func (s *server) recovered(o recoveryOutcome) {
+	if s.state == serverRecovering {
+		s.w.stats.recoveries[s.trigger][o].inc()
+	}
+}
+
+// recoveryEnd is how a recovery ends whose server is closed for a reason.
+func recoveryEnd(r closeReason) recoveryOutcome {
+	switch r {
+	case reasonServerUnclean:
+		return recoveryDirty
+	case reasonRecoveryTimeout:
+		return recoveryTimedOut
+	case reasonServerGone:
+		return recoveryLost
+	}
+	return recoveryClosed
+}
+
+func (s *server) startRecovery(trigger closeReason) {
 	now := s.w.now()
 	s.setState(serverRecovering)
-	s.w.stats.recoveries.inc()
+	s.trigger = trigger
 	s.cancelled, s.rollbacks, s.cleaning, s.await = false, 0, false, false
 	if s.applied.Pending() {
 		s.applied.Uncertain()

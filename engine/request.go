@@ -99,6 +99,7 @@ func (c *client) granted(s *server) {
 // one, in one write. It returns drop: the message has been dealt with.
 func (c *client) refuse(typ byte, e *protocol.ErrorFields) disposition {
 	w := c.w
+	c.told(e)
 	w.answer = protocol.AppendError(w.answer[:0], *e)
 	simple := typ == protocol.FrontendQuery || typ == protocol.FrontendFunctionCall
 	if simple {
@@ -204,7 +205,7 @@ func (c *client) cancelWaiting() {
 func (c *client) cancelUnsent() {
 	s := c.srv
 	s.unlink()
-	s.startRecovery()
+	s.startRecovery(triggerCancel)
 	c.refuseHeld(reasonNone, errCanceled)
 }
 

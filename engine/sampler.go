@@ -38,6 +38,7 @@ type sampler struct {
 	mu      sync.Mutex
 	samples []sample // oldest first
 	stop    chan struct{}
+	ended   sync.Once
 	running sync.WaitGroup
 }
 
@@ -77,9 +78,12 @@ func (m *sampler) begin(e *Engine) {
 	})
 }
 
+// end may be called again.
 func (m *sampler) end() {
-	close(m.stop)
-	m.running.Wait()
+	m.ended.Do(func() {
+		close(m.stop)
+		m.running.Wait()
+	})
 }
 
 func (m *sampler) add(s sample) {

@@ -122,16 +122,17 @@ type server struct {
 	question       question  // what a query of ours asks while the client keeps the server
 	state          serverState
 	reason         closeReason
-	restSwal       bool // the rest of the present message is not for the client
-	wantRead       bool // the socket may hold bytes that we chose not to read
-	ahead          bool // being opened for pool_min_idle
-	hangup         bool // PostgreSQL has closed its side, or the connection was reset: it is read to its end
-	eof            bool // that end has been read
-	cancelled      bool // the present cycle has been cancelled by us
-	torn           bool // its last client left inside a message that had been passed on in part: close it
-	doomed         bool // a cancel may still be on its way: close it when idle
-	await          bool // the client's messages wait for a batch or query of ours
-	fresh          bool // linked, and nothing of the client has been sent yet
+	trigger        closeReason // of its present or last recovery
+	restSwal       bool        // the rest of the present message is not for the client
+	wantRead       bool        // the socket may hold bytes that we chose not to read
+	ahead          bool        // being opened for pool_min_idle
+	hangup         bool        // PostgreSQL has closed its side, or the connection was reset: it is read to its end
+	eof            bool        // that end has been read
+	cancelled      bool        // the present cycle has been cancelled by us
+	torn           bool        // its last client left inside a message that had been passed on in part: close it
+	doomed         bool        // a cancel may still be on its way: close it when idle
+	await          bool        // the client's messages wait for a batch or query of ours
+	fresh          bool        // linked, and nothing of the client has been sent yet
 	rollbacks      uint8
 	dropParameters bool // the client's next ParameterDescription has been told already
 	unseen         bool // reset_check: the client may have left what nothing shows
@@ -188,6 +189,9 @@ func (s *server) onReadable() {
 	for s.state < serverClosed && s.state != serverBackoff {
 		room := s.room()
 		if room <= 0 {
+			if !s.wantRead {
+				w.stats.buffersFull[bufferBackend].inc()
+			}
 			s.wantRead = true
 			return
 		}

@@ -143,6 +143,7 @@ func (s *server) discard(r closeReason, why string) {
 			"cause", s.reason.String(), "why", why)
 	}
 	s.sock.Flush()
+	s.recovered(recoveryEnd(s.reason))
 	s.setState(serverClosing)
 	inside := s.torn || s.out.Len() > 0 // the first bytes in out may be the rest of a message
 	s.in.Release(s.w.loop)

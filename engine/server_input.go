@@ -123,6 +123,7 @@ func (s *server) answer(typ byte, m []byte, whole bool) (forward, ok bool) {
 		s.w.stats.serverErrors.inc()
 		code = protocol.ErrorCode(body)
 		copy(s.failCode[:], code)
+		s.countError(code)
 		if protocol.ErrorEndsSession(body) {
 			s.fatal = protocol.DecodeError(body)
 			return false, false
@@ -160,6 +161,19 @@ func (s *server) answer(typ byte, m []byte, whole bool) (forward, ok bool) {
 		forward = s.w.instead == nil
 	}
 	return forward, ok
+}
+
+// countError counts an ErrorResponse; one that stands for an error of ours as that.
+func (s *server) countError(code []byte) {
+	c := s.client
+	switch {
+	case c == nil:
+		s.w.faults.answered(code, nil, s.w.now())
+	case s.swapAt == s.tracker.Done()+1:
+		c.told(s.swap)
+	default:
+		s.w.faults.answered(code, c.route, s.w.now())
+	}
 }
 
 // answered acts on what the tracker has said of a message.

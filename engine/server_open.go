@@ -319,6 +319,9 @@ func (s *server) openFailed(r closeReason, cause error) {
 	case !held:
 		s.basis.host.state.Succeeded(now)
 		s.pool.logins.Refused(now, cause)
+		if refused := (*backend.RefusedError)(nil); errors.As(cause, &refused) {
+			w.faults.answered([]byte(refused.Fields.Code), nil, now)
+		}
 		w.eng.registry.forgetLookup(s.pool)
 	}
 	s.setState(serverBackoff)

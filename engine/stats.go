@@ -19,7 +19,7 @@ type counters struct {
 	serverOut      counter
 	settingBatches counter // settings applied at a link
 	pins           [pinKinds]counter
-	recoveries     counter
+	recoveries     [triggers][recoveryOutcomes]counter
 	cancelRequests counter // packets from clients
 	cancels        counter // connections to PostgreSQL
 	logins         counter // to PostgreSQL
@@ -32,9 +32,9 @@ type counters struct {
 	backendsLost   counter
 	backendsClosed counter
 	evictions      [evictionKinds]counter
-	moves          counter // servers that left for another loop
-	messages       counter // of admission, to other loops
-	bufferFull     counter // reads put off because of max_buffer_memory
+	moves          counter              // servers that left for another loop
+	messages       counter              // of admission, to other loops
+	buffersFull    [bufferKinds]counter // reads put off because of a limit
 	timeouts       [timeoutKinds]counter
 	closed         [reasonCount]counter
 	pinned         [pinKinds]atomic.Int64
@@ -70,6 +70,16 @@ type Totals struct {
 	LoginsDelayed                      uint64                       // answers to wrong proofs that were held back
 	TLSHandshakes                      map[string]map[string]uint64 // by side (client, server) and outcome
 }
+
+// The limits of buffered bytes.
+const (
+	bufferClient  = iota // max_client_buffer_bytes
+	bufferBackend        // max_backend_buffer_bytes
+	bufferProcess        // max_buffer_memory
+	bufferKinds
+)
+
+var bufferNames = [bufferKinds]string{"client", "backend", "process"}
 
 // outcome is how a login or a TLS handshake has ended.
 type outcome uint8
@@ -121,7 +131,11 @@ func (e *Engine) Totals() Totals {
 		s.Servers += c.serversOpen.Load()
 		s.ServerLogins += c.logins.v.Load()
 		s.ConnectsFailed += c.connectsFailed.v.Load()
-		s.Recoveries += c.recoveries.v.Load()
+		for trigger := range c.recoveries {
+			for o := range c.recoveries[trigger] {
+				s.Recoveries += c.recoveries[trigger][o].v.Load()
+			}
+		}
 		s.CancelRequests += c.cancelRequests.v.Load()
 		s.Cancels += c.cancels.v.Load()
 		for k := range c.prepared {
@@ -139,7 +153,7 @@ func (e *Engine) Totals() Totals {
 		s.BytesFromServers += c.serverIn.v.Load()
 		s.BytesToServers += c.serverOut.v.Load()
 		clients.add(&w.strangers)
-		s.BufferLimit += c.bufferFull.v.Load()
+		s.BufferLimit += c.buffersFull[bufferProcess].v.Load()
 		s.Moves += c.moves.v.Load()
 		s.Messages += c.messages.v.Load()
 		for k := range c.timeouts {

@@ -119,7 +119,7 @@ func (w *worker) memoryFull(c *client) bool {
 	}
 	if !c.memWait {
 		c.memWait = true
-		w.stats.bufferFull.inc()
+		w.stats.buffersFull[bufferProcess].inc()
 		w.paused = append(w.paused, c)
 	}
 	return true

@@ -19,23 +19,6 @@ import (
 	"pgkinetic/engine/reactor"
 )
 
-// RouteMetric is what metrics tell of one label.
-type RouteMetric struct {
-	Route                       string
-	Events                      map[string]uint64 // by outcome: queued, rejected, timed_out, …
-	WaitMs                      map[string]view.Histogram
-	InFlight, Waiting           int
-	LimitInFlight, LimitWaiters int     // the sums over its live routes
-	InFlightSaturation          float64 // the highest in flight ÷ limit of one of its routes
-	WaiterSaturation            float64
-}
-
-// RouteMetrics is everything that metrics tell of admission.
-type RouteMetrics struct {
-	Routes   []RouteMetric
-	Timeouts map[string]uint64 // by kind: checkout, pause, query, …
-}
-
 var outcomeNames = [outcomes]string{
 	admission.Admitted: "admitted", admission.Queued: "queued", admission.Rejected: "rejected",
 	admission.TimedOut: "timed_out", admission.Canceled: "canceled", admission.Disconnected: "disconnected",
@@ -53,6 +36,7 @@ type labelSum struct {
 	oldest                    int64
 	otherByCause              *[admission.Causes]view.Histogram // only of "other": read at the same moment
 	otherWhole                view.Histogram
+	otherTook                 [durationKinds]view.Histogram
 }
 
 // sums reads all labels at one moment, in the order of their names.
@@ -85,6 +69,9 @@ func (t *statsTable) start(by map[*routeStats]*labelSum) {
 	k := t.other.start()
 	causes := t.other.byCause()
 	k.otherByCause, k.otherWhole = &causes, t.other.wholeWaits()
+	for kind := range k.otherTook {
+		k.otherTook[kind] = t.other.took(kind)
+	}
 	by[t.other] = k
 }
 
@@ -134,6 +121,13 @@ func (k *labelSum) whole() view.Histogram {
 	return k.stats.wholeWaits()
 }
 
+func (k *labelSum) took(kind int) view.Histogram {
+	if k.otherByCause != nil {
+		return k.otherTook[kind]
+	}
+	return k.stats.took(kind)
+}
+
 // Backpressure shows every label, in the order of their names. Any goroutine.
 func (e *Engine) Backpressure() []view.Backpressure {
 	var rows []view.Backpressure
@@ -151,26 +145,6 @@ func (e *Engine) Backpressure() []view.Backpressure {
 		})
 	}
 	return rows
-}
-
-// RouteMetrics gives what metrics tell of admission. Any goroutine.
-func (e *Engine) RouteMetrics() RouteMetrics {
-	m := RouteMetrics{Timeouts: e.Totals().Timeouts}
-	for _, k := range e.sums(reactor.Now()) {
-		r := RouteMetric{
-			Route: k.stats.label, Events: map[string]uint64{}, WaitMs: map[string]view.Histogram{},
-			InFlight: k.inFlight, Waiting: k.waiting, LimitInFlight: k.limit, LimitWaiters: k.maxWaiters,
-			InFlightSaturation: k.fullInFlight, WaiterSaturation: k.fullWaiters,
-		}
-		for o := admission.Queued; int(o) < outcomes; o++ {
-			r.Events[outcomeNames[o]] = k.counts[o]
-		}
-		for cause, h := range k.byCause() {
-			r.WaitMs[admission.Cause(cause).String()] = h
-		}
-		m.Routes = append(m.Routes, r)
-	}
-	return m
 }
 
 // Routes shows every route that there is, in the order of labels, pools and

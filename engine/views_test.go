@@ -25,15 +25,25 @@ func backpressure(t testing.TB, e *engine.Engine, label string) view.Backpressur
 	return view.Backpressure{}
 }
 
-func metric(t testing.TB, e *engine.Engine, label string) engine.RouteMetric {
+// counted is the number under a name.
+func counted(all []view.Count, name string) uint64 {
+	for _, k := range all {
+		if k.Label == name {
+			return k.N
+		}
+	}
+	return 0
+}
+
+func metric(t testing.TB, e *engine.Engine, label string) view.RouteMetrics {
 	t.Helper()
-	for _, r := range e.RouteMetrics().Routes {
+	for _, r := range e.Metrics().Routes {
 		if r.Route == label {
 			return r
 		}
 	}
 	t.Fatalf("no metric %q", label)
-	return engine.RouteMetric{}
+	return view.RouteMetrics{}
 }
 
 // TestEveryOutcome drives one route into each way that a request may fare and looks at each number of its row.
@@ -46,7 +56,7 @@ func TestEveryOutcome(t *testing.T) {
 		t.Errorf("filled: %+v", r)
 	}
 	if m := metric(t, e, plain); m.InFlight != 1 || m.Waiting != 1 || m.LimitInFlight != 1 || m.LimitWaiters != 1 ||
-		m.InFlightSaturation != 1 || m.WaiterSaturation != 1 {
+		m.SaturationInFlight != 1 || m.SaturationWaiters != 1 {
 		t.Errorf("filled: %+v", m)
 	}
 	until(t, "the oldest wait grows", func() bool { return row().OldestWaitMs >= 20 })
@@ -86,11 +96,11 @@ func TestEveryOutcome(t *testing.T) {
 	for outcome, n := range map[string]uint64{
 		"queued": 5, "rejected": 1, "timed_out": 1, "canceled": 1, "disconnected": 1, "shed": 1, "drained": 1,
 	} {
-		if m.Events[outcome] != n {
-			t.Errorf("%s: %d, want %d", outcome, m.Events[outcome], n)
+		if counted(m.Events, outcome) != n {
+			t.Errorf("%s: %d, want %d", outcome, counted(m.Events, outcome), n)
 		}
 	}
-	if n := e.RouteMetrics().Timeouts["checkout"]; n != 1 {
+	if n := e.Totals().Timeouts["checkout"]; n != 1 {
 		t.Errorf("timeout_total checkout %d", n)
 	}
 }
@@ -98,9 +108,11 @@ func TestEveryOutcome(t *testing.T) {
 // waitsFor is how many waits of a label have had a cause, and how long they were together in ms.
 func waitsFor(t testing.TB, e *engine.Engine, label, cause string) (n uint64, sum float64) {
 	t.Helper()
-	for _, m := range e.RouteMetrics().Routes {
-		if h, ok := m.WaitMs[cause]; ok && m.Route == label {
-			return h.Total(), h.SumMs
+	for _, m := range e.Metrics().Routes {
+		for _, h := range m.Waits {
+			if h.Cause == cause && m.Route == label {
+				return h.Total(), h.SumMs
+			}
 		}
 	}
 	return 0, 0
@@ -137,7 +149,7 @@ func TestEveryCause(t *testing.T) {
 				t.Fatal(err)
 			}
 			if n, sum := waitsFor(t, e, plain, cause); n != 1 || sum < 19 {
-				t.Errorf("%d waits of %v ms for %s: %+v", n, sum, cause, metric(t, e, plain).WaitMs)
+				t.Errorf("%d waits of %v ms for %s: %+v", n, sum, cause, metric(t, e, plain).Waits)
 			}
 		})
 	}
@@ -156,7 +168,7 @@ func TestEveryCause(t *testing.T) {
 		c.Reset()
 		quiet(t, e)
 		if n, sum := waitsFor(t, e, "b/postgres//default", "host"); n != 1 || sum < 19 {
-			t.Errorf("%d waits of %v ms: %+v", n, sum, metric(t, e, "b/postgres//default").WaitMs)
+			t.Errorf("%d waits of %v ms: %+v", n, sum, metric(t, e, "b/postgres//default").Waits)
 		}
 	})
 	t.Run("connect", func(t *testing.T) {
@@ -164,7 +176,7 @@ func TestEveryCause(t *testing.T) {
 		e, address := startYAML(t, databases(pgtest.Shared(t)), "--admission.route-key=database,user")
 		usable(t, login(t, address))
 		if n, sum := waitsFor(t, e, plain, "connect"); n == 0 || sum <= 0 {
-			t.Errorf("%d waits of %v ms: %+v", n, sum, metric(t, e, plain).WaitMs)
+			t.Errorf("%d waits of %v ms: %+v", n, sum, metric(t, e, plain).Waits)
 		}
 	})
 }
@@ -330,7 +342,7 @@ func TestWaitForConnectIsSeen(t *testing.T) {
 	_, err := tryLogin(t, address)
 	refused(t, err, "FATAL", "08006")
 	if n, sum := waitsFor(t, e, plain, "connect"); n != 1 || sum < 190 {
-		t.Errorf("%d waits of %v ms: %+v", n, sum, metric(t, e, plain).WaitMs)
+		t.Errorf("%d waits of %v ms: %+v", n, sum, metric(t, e, plain).Waits)
 	}
 	if r := backpressure(t, e, plain); r.TimedOut != 1 {
 		t.Errorf("%+v", r)

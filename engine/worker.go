@@ -36,6 +36,7 @@ type worker struct {
 	adm       *admission.Controller
 	mail      mail
 	stats     counters
+	faults    faults
 	strangers traffic      // of clients that have not logged in
 	turned    atomic.Int64 // when the housekeeping last ran
 	largest   atomic.Int64 // most unread output of one client here, while memory is short

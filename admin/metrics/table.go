@@ -97,6 +97,15 @@ var Table = []Metric{
 	{"pg_kinetic_client_closed_total", Counter, []string{"reason"}, "Connections of clients that ended, by the cause that the log names too.", by(func(m *view.Metrics) []view.Count { return m.Closed })},
 	{"pg_kinetic_queries_total", Counter, []string{"database", "user"}, "Query cycles answered.", byTraffic(func(t *view.TrafficMetrics) uint64 { return t.Queries })},
 	{"pg_kinetic_transactions_total", Counter, []string{"database", "user"}, "Transactions ended.", byTraffic(func(t *view.TrafficMetrics) uint64 { return t.Transactions })},
+	{"pg_kinetic_user_events_total", Counter, []string{"database", "user", "event"}, "What clients of a database and user did: login, refused (a login that was not let in), cancel (a CancelRequest for one of them), abrupt (gone without Terminate).", func(w *writer, m *view.Metrics) {
+		for i := range m.Traffic {
+			t := &m.Traffic[i]
+			w.count(t.Logins, t.Database, t.User, "login")
+			w.count(t.Refused, t.Database, t.User, "refused")
+			w.count(t.Cancels, t.Database, t.User, "cancel")
+			w.count(t.Abrupt, t.Database, t.User, "abrupt")
+		}
+	}},
 	{"pg_kinetic_bytes_total", Counter, []string{"direction"}, "Bytes read and written: client_in, client_out, server_in, server_out (in is towards us).", func(w *writer, m *view.Metrics) {
 		w.count(m.BytesIn, "client_in")
 		w.count(m.BytesOut, "client_out")

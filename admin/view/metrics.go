@@ -127,6 +127,9 @@ type HostMetrics struct {
 type TrafficMetrics struct {
 	Database, User        string
 	Queries, Transactions uint64
+	Logins, Refused       uint64 // of clients: those let in, and those not
+	Cancels               uint64 // CancelRequests that named one of its clients
+	Abrupt                uint64 // clients that have gone without a word
 }
 
 // LoopMetrics are those of one event loop.

@@ -189,6 +189,11 @@ type User struct {
 	CurrentConnections       int     `col:"current_connections"`         // servers
 	MaxUserClientConnections int     `col:"max_user_client_connections"` // max_clients; 0: none
 	CurrentClientConnections int     `col:"current_client_connections"`  // clients
+	// What PgBouncer does not show; since the start.
+	Logins  uint64 `col:"logins"`  // that succeeded
+	Refused uint64 `col:"refused"` // logins that were not let in
+	Cancels uint64 `col:"cancels"` // CancelRequests that named one of its clients
+	Abrupt  uint64 `col:"abrupt"`  // clients that have gone without Terminate
 }
 
 // Traffic are the sums of one database, since the start or per second.

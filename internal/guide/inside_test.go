@@ -3,7 +3,6 @@ package guide
 import (
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -80,18 +79,22 @@ func TestPauseOfTheGuide(t *testing.T) {
 // counted: what the guide says is counted is, with the words that it names.
 func counted(t *testing.T, e *engine.Engine) {
 	t.Helper()
-	m := e.RouteMetrics()
-	i := slices.IndexFunc(m.Routes, func(r engine.RouteMetric) bool { return r.Route == "postgres/postgres//read" })
-	if i < 0 || m.Routes[i].Events["timed_out"] != 1 || m.Timeouts["pause"] != 1 {
+	m, timeouts := e.Metrics(), e.Totals().Timeouts
+	i := slices.IndexFunc(m.Routes, func(r view.RouteMetrics) bool { return r.Route == "postgres/postgres//read" })
+	if i < 0 || !slices.Contains(m.Routes[i].Events, view.Count{Label: "timed_out", N: 1}) || timeouts["pause"] != 1 {
 		t.Fatalf("counted: %+v", m)
 	}
 	for _, row := range overload.table(t, "value | says |") {
 		var words []string // those of two rows
 		switch {
 		case strings.Contains(row[0], "events_total"):
-			words = slices.Collect(maps.Keys(m.Routes[i].Events))
+			for _, k := range m.Routes[i].Events {
+				words = append(words, k.Label)
+			}
 		case strings.Contains(row[0], "checkout_wait_ms"):
-			words = slices.Collect(maps.Keys(m.Routes[i].WaitMs))
+			for _, k := range m.Routes[i].Waits {
+				words = append(words, k.Cause)
+			}
 		}
 		for _, word := range words {
 			if !strings.Contains(row[1]+row[2], word) {

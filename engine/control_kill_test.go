@@ -184,3 +184,30 @@ func isClosed(c <-chan struct{}) bool {
 		return false
 	}
 }
+
+// TestKillForADrop: behind KILL and WAIT_CLOSE a database can be dropped and made anew; whoever came meanwhile is served by
+// the new one.
+func TestKillForADrop(t *testing.T) {
+	t.Parallel()
+	pg := pgtest.Shared(t)
+	pg.Exec(t, "create database to_be_dropped")
+	e, address := start(t, pg, "--capacity.pool-min-idle=2", "--server.loops=2")
+	for i := range 6 {
+		c := loginTo(t, address, "to_be_dropped")
+		exec(t, c, "begin")
+		if i%2 == 0 {
+			send(t, c, pgwire.Query("select pg_sleep(600)"))
+		}
+	}
+	must(t, e.Kill("to_be_dropped"))
+	must(t, e.WaitClose(t.Context(), "to_be_dropped"))
+	late := loginTo(t, address, "to_be_dropped")
+	queue(t, e, late, "select 1")
+	pg.Exec(t, "drop database to_be_dropped")
+	pg.Exec(t, "create database to_be_dropped")
+	must(t, e.Resume(view.Scope{Database: "to_be_dropped"}))
+	answered(t, late, "TDCZI")
+	must(t, e.Kill("to_be_dropped"))
+	must(t, e.WaitClose(t.Context(), "to_be_dropped"))
+	pg.Exec(t, "drop database to_be_dropped")
+}

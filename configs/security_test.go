@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -206,4 +207,30 @@ func TestRelativeFileNames(t *testing.T) {
 	if _, _, problems := Load("f.yaml", nil, nil); len(problems) != 2 || !strings.Contains(problems[0].Message, "cannot be read") {
 		t.Errorf("%v", problemLines(problems))
 	}
+}
+
+func TestFiles(t *testing.T) {
+	f := func(text string, want ...string) {
+		t.Helper()
+		dir := t.TempDir()
+		secret := filepath.Join(dir, "secret")
+		if err := os.WriteFile(secret, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, _ := mustLoad(t, write(t, "f.yaml", strings.ReplaceAll(text, "FILE", secret)), nil, nil)
+		got := Files(c)
+		for i := range got {
+			got[i] = strings.ReplaceAll(got[i], secret, "FILE")
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+	f("")
+	f("databases: [{name: a, password_file: FILE}, {name: b}]\n", "FILE")
+	f("auth: {users_file: FILE}\n", "FILE")
+	f("auth: {method: hba, hba_file: FILE, ident_file: FILE}\n", "FILE", "FILE")
+	f("tls: {client_mode: allow, client_cert_file: FILE, client_key_file: FILE, client_ca_file: FILE}\n", "FILE", "FILE", "FILE")
+	f("tls: {server_mode: verify-full, server_ca_file: system}\n")
+	f("tls: {server_mode: verify-full, server_ca_file: FILE, server_cert_file: FILE, server_key_file: FILE}\n", "FILE", "FILE", "FILE")
 }

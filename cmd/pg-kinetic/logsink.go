@@ -44,7 +44,7 @@ func (s *logSink) run(note *slog.Logger) {
 	defer s.done.Done()
 	for line := range s.lines {
 		if n := s.dropped.Swap(0); n > 0 {
-			note.Warn("log lines dropped: the log's reader is too slow", "lines", n)
+			note.Error("log lines dropped: the log's reader is too slow", "lines", n)
 		}
 		_, _ = s.out.Write(line) // a log that cannot be written has nobody to tell
 	}

@@ -438,13 +438,13 @@ func TestReloadNotices(t *testing.T) {
 		t.Errorf("notices %v", got)
 	}
 	got := reload(t, e, fmt.Sprintf(text, "127.0.0.1:1", ", connect_query: \"select 1\", user: postgres, reset_query: discard")+
-		"server: {backlog: 5, io_uring: false, pool_mode: session, max_clients: 9}\nlog: {level: debug}\nusers: [{name: u, pool_mode: session}]\n")
+		"server: {backlog: 5, io_uring: false, pool_mode: session, max_clients: 9}\nusers: [{name: u, pool_mode: session}]\n")
 	var names []string
 	for _, n := range got {
 		names = append(names, n.Setting)
 	}
 	want := []string{
-		"server.pool_mode", "server.io_uring", "log.level", "users[u].pool_mode",
+		"server.pool_mode", "server.io_uring", "users[u].pool_mode",
 		"capacity.reset_query", "databases[a].connect_query", "databases[a].hosts", "databases[a].user",
 	}
 	slices.Sort(names)

@@ -42,7 +42,7 @@ type Drain struct {
 
 // Reaper is the care of backends that nobody uses, and of what all connections to PostgreSQL have in common.
 type Reaper struct {
-	ServerCheckDelayMs      int    `koanf:"server_check_delay_ms"`       // 0: test always
+	ServerCheckDelayMs      int    `koanf:"server_check_delay_ms"`       // 0: test once a second
 	ServerCheckQuery        string `koanf:"server_check_query"`          // empty: no test
 	BackendTCPKeepaliveMs   int    `koanf:"backend_tcp_keepalive_ms"`    // 0: off
 	BackendTCPUserTimeoutMs int    `koanf:"backend_tcp_user_timeout_ms"` // 0: the system's

@@ -54,11 +54,11 @@ var operationOptions = []Option{
 	},
 	{
 		Section: sectionReaper, Key: "server_check_delay_ms", Kind: KindInt, Default: 30000, Min: 0, Max: maxMs, Scope: ScopeProcess,
-		Doc: "Idle time after which `server_check_query` tests a backend before it is used again. 0: always",
+		Doc: "Idle time after which `server_check_query` tests a backend, which serves nobody meanwhile. 0: once a second",
 	},
 	{
 		Section: sectionReaper, Key: "server_check_query", Kind: KindString, Default: "", MaxLen: maxSQL, Scope: ScopeProcess,
-		Doc: "SQL that tests a backend which has been idle for long, such as `SELECT 1`. Empty: none is tested",
+		Doc: "SQL that tests backends which have been idle for long, such as `SELECT 1`; one that fails or is not answered in a second is closed. Empty: none is tested",
 	},
 	{
 		Section: sectionReaper, Key: "backend_tcp_keepalive_ms", Kind: KindInt, Default: 60000, Min: 0, Max: 32_767_000, Scope: ScopeProcess,

@@ -76,7 +76,7 @@ func (w *worker) killBusy(pools []*pool) (n int) {
 		if n == killsPerTurn {
 			break
 		}
-		busy := s.state == serverRecovering || s.state == serverSettling
+		busy := s.state == serverRecovering || s.state == serverSettling || s.state == serverTesting
 		if busy && slices.Contains(pools, s.pool) {
 			if s.tracker.Busy() {
 				w.cancels.start(s, nil)

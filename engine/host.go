@@ -33,6 +33,7 @@ type host struct {
 	cancels       atomic.Int32 // cancel connections open
 	cancelsQueued atomic.Int32
 	lastLog       atomic.Int64 // when a failure was last logged
+	silentAt      atomic.Int64 // when a server did not answer server_check_query; 0: never
 	address       atomic.Pointer[resolved]
 	listening     chan struct{} // a place per login of a listener that is under way
 	fixed         bool          // the address needs no look-up

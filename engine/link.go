@@ -129,15 +129,22 @@ func (s *server) free() {
 		return
 	}
 	now := s.w.now()
-	switch {
-	case s.outdated(), s.pool.abandoned():
-		s.discard(reasonServerOutdated, "")
-		return
-	case s.lifeOver(now): // under load it may never rest for long enough to be swept
-		s.discard(reasonServerLifetime, "")
+	if r := s.unfit(now); r != reasonNone {
+		s.discard(r, "")
 		return
 	}
 	s.setState(serverIdle)
 	s.idleAt = now
 	s.w.adm.Release(s.w.id, s.idleAt, s.place)
+}
+
+// unfit tells why s, which is clean, is not to be used again.
+func (s *server) unfit(now int64) closeReason {
+	switch {
+	case s.outdated(), s.pool.abandoned():
+		return reasonServerOutdated
+	case s.lifeOver(now): // under load it may never rest for long enough to be swept
+		return reasonServerLifetime
+	}
+	return reasonNone
 }

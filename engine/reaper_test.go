@@ -41,6 +41,11 @@ func TestMinIdle(t *testing.T) {
 			if after := sessionsOf(t, pg, who); after != before || e.Totals().ServerLogins != 3 {
 				t.Fatalf("%d logins without load; sessions %s, then %s", e.Totals().ServerLogins, before, after)
 			}
+			for s := range e.Servers() {
+				if s.Kept != "pool_min_idle" {
+					t.Errorf("kept: %q, want the minimum", s.Kept)
+				}
+			}
 			c := pgwire.Login(t, "tcp", address, "user", "anybody", "database", "app")
 			exec(t, c, "begin")
 			until(t, "a fourth", func() bool { return e.Totals().Servers == 4 })
@@ -148,6 +153,11 @@ func TestLifetimeUnderLoad(t *testing.T) {
 	holds := holder(t, address)
 	time.Sleep(400 * time.Millisecond)
 	lives := e.Totals().Evictions["max_lifetime"]
+	for s := range e.Servers() {
+		if s.Kept != "in_use" || s.CloseNeeded != 1 {
+			t.Errorf("kept: %q, close needed: %d", s.Kept, s.CloseNeeded)
+		}
+	}
 	exec(t, holds, "commit")
 	until(t, "closed at its release", func() bool { return e.Totals().Servers == 0 })
 	if n := e.Totals(); n.Evictions["max_lifetime"] != lives+1 || n.Evictions["idle_timeout"] != 0 {

@@ -211,6 +211,8 @@ func (s *server) Fire(now int64) int64 {
 		s.openFailed(reasonConnectTimeout, connectTimeoutError(s))
 	case serverRecovering:
 		s.recoveryDue(now)
+	case serverTesting:
+		s.checkDue(now)
 	case serverClosing:
 		s.ended()
 	}

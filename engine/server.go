@@ -12,10 +12,11 @@ package engine
 //	connecting -> logging_in | backoff | closed            the dial is under way
 //	logging_in -> connecting | backoff | idle | closing | closed   once more, with or without TLS
 //	backoff    -> closed                                   waits to try again; no socket
-//	idle       -> linked | closing | closed
+//	idle       -> linked | testing | closing | closed
 //	linked     -> idle | recovering | settling | closing | closed
 //	recovering -> idle | settling | closing | closed       brings it back to a clean state
 //	settling   -> idle | closing | closed                  clean, but a cancel is under way
+//	testing    -> idle | closing | closed                  runs server_check_query
 //	closing    -> closed                                   Terminate sent, waits for EOF
 //	closed     ->
 //
@@ -47,13 +48,14 @@ const (
 	serverLinked
 	serverRecovering
 	serverSettling
+	serverTesting
 	serverClosing
 	serverClosed
 	serverStates
 )
 
 var serverStateNames = [serverStates]string{
-	"connecting", "logging_in", "backoff", "idle", "linked", "recovering", "settling", "closing", "closed",
+	"connecting", "logging_in", "backoff", "idle", "linked", "recovering", "settling", "testing", "closing", "closed",
 }
 
 func (s serverState) String() string { return serverStateNames[s] }
@@ -62,10 +64,11 @@ var serverEdges = [serverStates]uint16{
 	serverConnecting: 1<<serverLoggingIn | 1<<serverBackoff | 1<<serverClosed,
 	serverLoggingIn:  1<<serverConnecting | 1<<serverIdle | 1<<serverBackoff | 1<<serverClosing | 1<<serverClosed,
 	serverBackoff:    1 << serverClosed,
-	serverIdle:       1<<serverLinked | 1<<serverClosing | 1<<serverClosed,
+	serverIdle:       1<<serverLinked | 1<<serverTesting | 1<<serverClosing | 1<<serverClosed,
 	serverLinked:     1<<serverIdle | 1<<serverRecovering | 1<<serverSettling | 1<<serverClosing | 1<<serverClosed,
 	serverRecovering: 1<<serverIdle | 1<<serverSettling | 1<<serverClosing | 1<<serverClosed,
 	serverSettling:   1<<serverIdle | 1<<serverClosing | 1<<serverClosed,
+	serverTesting:    1<<serverIdle | 1<<serverClosing | 1<<serverClosed,
 	serverClosing:    1 << serverClosed,
 }
 
@@ -95,6 +98,7 @@ type server struct {
 	openedAt  int64 // when its login was complete; 0: never
 	stateAt   int64 // when the present state began
 	idleAt    int64 // when it became idle
+	testedAt  int64 // when it last answered server_check_query; 0: never
 	spread    int64 // ‰ of pool_max_lifetime_ms, by which its own is longer or shorter
 	cycleAt   int64 // start of the present query cycle; 0: none
 	xactAt    int64 // start of the present transaction; 0: none
@@ -126,6 +130,7 @@ type server struct {
 	restSwal       bool        // the rest of the present message is not for the client
 	wantRead       bool        // the socket may hold bytes that we chose not to read
 	ahead          bool        // being opened for pool_min_idle
+	alone          bool        // being tested, and none else of its pool but suspects
 	hangup         bool        // PostgreSQL has closed its side, or the connection was reset: it is read to its end
 	eof            bool        // that end has been read
 	cancelled      bool        // the present cycle has been cancelled by us
@@ -148,13 +153,6 @@ func (s *server) setState(to serverState) {
 		panic("BUG: server " + s.state.String() + " -> " + to.String())
 	}
 	s.state, s.stateAt = to, s.w.now()
-}
-
-// used tells whether s has been idle for so long that it is looked at before it
-// serves (reaper.server_check_delay_ms).
-func (s *server) used(now int64) bool {
-	delay := int64(s.w.eng.settings.Load().cfg.Reaper.ServerCheckDelayMs) * ms
-	return s.state == serverIdle && now-s.idleAt >= delay
 }
 
 // OnReady is the socket's event: a hint that the read or the write decides.

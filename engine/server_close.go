@@ -45,7 +45,7 @@ func (s *server) lost(r closeReason) {
 		c := s.client
 		s.tellLoss(c)
 		s.discard(s.reason, "")
-	case serverRecovering, serverSettling:
+	case serverRecovering, serverSettling, serverTesting:
 		s.discard(s.reason, "")
 	case serverClosing:
 		s.ended()
@@ -142,6 +142,7 @@ func (s *server) discard(r closeReason, why string) {
 		s.w.log.Info("server closing", "server", s.number, "pid", s.pid, "database", s.pool.key.database,
 			"cause", s.reason.String(), "why", why)
 	}
+	s.checkEnded()
 	s.sock.Flush()
 	s.recovered(recoveryEnd(s.reason))
 	s.setState(serverClosing)

@@ -179,6 +179,10 @@ func (s *server) countError(code []byte) {
 // answered acts on what the tracker has said of a message.
 func (s *server) answered(typ byte, body []byte, a *protocol.Answer) (forward, ok bool) {
 	c := s.client
+	if a.InjectedError && s.state == serverTesting {
+		s.checkFailed(body)
+		return false, false
+	}
 	probing := s.probe != nil && !s.applied.Pending()
 	if a.InjectedError && (s.applied.Pending() || s.cleaning || s.question == askRestore) {
 		s.injectedFailed(body)
@@ -334,6 +338,8 @@ func (s *server) settle() {
 		s.settleLinked()
 	case serverRecovering:
 		s.recoverOn()
+	case serverTesting:
+		s.checkOn()
 	}
 }
 

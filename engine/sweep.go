@@ -68,6 +68,7 @@ func (w *worker) sweepOn(now int64) {
 		r.pools = r.pools[1:]
 		closed += w.sweepPool(p, now)
 		w.topUp(p, now)
+		w.checks(p, now)
 	}
 }
 

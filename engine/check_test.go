@@ -1,0 +1,190 @@
+package engine_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgkinetic/engine"
+	"pgkinetic/internal/pgmock"
+	"pgkinetic/internal/pgtest"
+	"pgkinetic/internal/pgwire"
+)
+
+// checked is a scripted server that notes what happens to its check queries.
+type checked struct {
+	mu     sync.Mutex
+	events []string
+
+	era int
+}
+
+func (k *checked) note(what string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.events = append(k.events, what)
+}
+
+func (k *checked) seen() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.events)
+}
+
+// silence lets the connections that are open be silent from now on.
+func (k *checked) silence() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.era++
+}
+
+func (k *checked) present() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.era
+}
+
+// serve answers queries, in a block after BEGIN.
+func (k *checked) serve(c *pgmock.Conn) error {
+	era, status := k.present(), byte('I')
+	for {
+		m, err := c.Read()
+		if err != nil {
+			return err
+		}
+		sql := strings.TrimSuffix(string(m.Body), "\x00")
+		switch {
+		case m.Type == 'X':
+			k.note("closed")
+			return nil
+		case sql == "check":
+			k.note("check")
+		case sql == "begin":
+			status = 'T'
+		case sql == "commit":
+			status = 'I'
+		}
+		if era != k.present() {
+			continue
+		}
+		if err := pgmock.Send(pgmock.Row("alive"), pgmock.Complete("SELECT 1"), pgmock.Ready(status))(c); err != nil {
+			return err
+		}
+	}
+}
+
+const checkEvery = "--reaper.server-check-query=check"
+
+// idleServers opens n idle ones.
+func idleServers(t testing.TB, address string, n int) *pgwire.Conn {
+	t.Helper()
+	var all []*pgwire.Conn
+	for range n {
+		c := login(t, address)
+		exec(t, c, "begin")
+		all = append(all, c)
+	}
+	for _, c := range all {
+		exec(t, c, "commit")
+	}
+	return all[0]
+}
+
+// TestCheck: idle backends are asked after the delay, one after the other, again after the next, and stay what they are:
+// their idle time goes on.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	k := &checked{}
+	mock := pgmock.Start(t, pgmock.Login(), k.serve)
+	e, address := startAt(t, mock.Addr(), checkEvery, "--reaper.server-check-delay-ms=100", "--capacity.pool-idle-timeout-ms=2500", "--server.loops=1")
+	c := idleServers(t, address, 3)
+	until(t, "all are asked", func() bool { return len(k.seen()) >= 3 })
+	usable2(t, c, "alive")
+	until(t, "idle for too long", func() bool { return e.Totals().Servers == 0 })
+	if n := e.Totals(); n.Evictions["idle_timeout"] != 3 || n.ServerLogins != 3 || n.Evictions["unhealthy"] != 0 {
+		t.Errorf("%d logins, evictions %v", n.ServerLogins, n.Evictions)
+	}
+	checks := 0
+	for _, what := range k.seen() {
+		if what == "check" {
+			checks++
+		}
+	}
+	if checks < 5 || checks > 12 {
+		t.Errorf("%d checks of three backends in some three seconds", checks)
+	}
+}
+
+// TestCheckSilence: one backend that gives no answer is closed within the short deadline; then all others that are idle are asked
+// together, and the next request is served by a new one.
+func TestCheckSilence(t *testing.T) {
+	t.Parallel()
+	k := &checked{}
+	mock := pgmock.Start(t, pgmock.Login(), k.serve)
+	e, address := startAt(t, mock.Addr(), checkEvery, "--reaper.server-check-delay-ms=1500", "--capacity.connect-timeout-ms=400", "--server.loops=1")
+	c := idleServers(t, address, 5)
+	k.silence()
+	until(t, "all are closed", func() bool { return e.Totals().Evictions["unhealthy"] == 5 })
+	usable2(t, c, "alive")
+	if n := e.Totals(); n.ServerLogins != 6 || n.BackendsLost != 0 {
+		t.Errorf("%d logins, %d lost to clients", n.ServerLogins, n.BackendsLost)
+	}
+	if got := strings.Join(k.seen(), " "); got != "check closed check check check check closed closed closed closed" &&
+		got != "check check check check check closed closed closed closed closed" { // the first one's farewell came late
+		t.Errorf("it went so: %s", got)
+	}
+}
+
+// TestCheckHoldsNobodyUp: a request that comes while the only backend is asked gets that, or another one, in time.
+func TestCheckHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
+	pg := pgtest.Shared(t)
+	e, address := startYAML(t, entry(pg.Addr(), "postgres", "pool_max_size: 1")+"reaper: {server_check_delay_ms: 1, server_check_query: select pg_sleep(0.5)}\n")
+	c := pgwire.Login(t, "tcp", address, "user", "u", "database", "app")
+	usable(t, c)
+	testing := func() bool { return e.Totals().Servers == 1 && oneServer(e, "testing") }
+	until(t, "it is asked", testing)
+	usable(t, c)
+	if n := e.Totals(); n.ServerLogins != 1 || n.Evictions["unhealthy"] != 0 {
+		t.Errorf("%d logins, evictions %v", n.ServerLogins, n.Evictions)
+	}
+	until(t, "it is asked again", testing)
+	begin := time.Now()
+	must(t, e.Reconnect(""))
+	until(t, "closed when it has answered", func() bool { return e.Totals().Servers == 0 })
+	if took := time.Since(begin); took > 3*time.Second {
+		t.Errorf("closed after %v", took)
+	}
+	if n := e.Totals().Evictions["reload"]; n != 1 {
+		t.Errorf("evictions %v", e.Totals().Evictions)
+	}
+}
+
+// TestCheckFails: a backend whose check fails, or leaves a block open, or which ends meanwhile, is closed.
+func TestCheckFails(t *testing.T) {
+	t.Parallel()
+	pg := pgtest.Shared(t)
+	for _, query := range []string{"select 1/0", "begin", "select pg_terminate_backend(pg_backend_pid())", "copy pg_class from stdin"} {
+		t.Run(query, func(t *testing.T) {
+			t.Parallel()
+			e, address := startYAML(t, entry(pg.Addr(), "postgres", "pool_max_size: 3")+
+				fmt.Sprintf("reaper: {server_check_delay_ms: 1, server_check_query: %q}\n", query))
+			c := pgwire.Login(t, "tcp", address, "user", "u", "database", "app")
+			usable(t, c)
+			until(t, "it is closed", func() bool { n := e.Totals(); return n.Servers == 0 && n.Evictions["unhealthy"] == 1 })
+			usable(t, c)
+			if n := e.Totals().BackendsLost; n != 0 {
+				t.Errorf("%d lost to clients", n)
+			}
+		})
+	}
+}
+
+// oneServer tells whether the only backend is in a state.
+func oneServer(e *engine.Engine, activity string) bool {
+	all := slices.Collect(e.Servers())
+	return len(all) == 1 && all[0].Activity == activity
+}

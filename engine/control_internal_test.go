@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -35,6 +36,17 @@ func TestNearest(t *testing.T) {
 	} {
 		if got := unknown("thing", name, slices.Clone(known)).Error(); !strings.HasSuffix(got, fmt.Sprintf("nearest: %q", want)) {
 			t.Errorf("%q: %s, want %q", name, got, want)
+		}
+	}
+}
+
+// TestUnknownCodes: what the console tells of a name that there is none of.
+func TestUnknownCodes(t *testing.T) {
+	for kind, want := range map[string]string{"database": "3D000", "route": "42704"} {
+		err := unknown(kind, "x", nil)
+		coded, ok := errors.AsType[*unknownName](err)
+		if !ok || coded.SQLState() != want || err.Error() != fmt.Sprintf("no such %s: \"x\"", kind) {
+			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }

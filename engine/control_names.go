@@ -10,15 +10,33 @@ import (
 
 	"pgkinetic/admission/routing"
 	"pgkinetic/configs"
+	"pgkinetic/protocol"
 )
 
-// unknown words an error about a name that there is none of.
+// unknownName is the error about a name that there is none of.
+type unknownName struct {
+	kind, name string
+	nearest    string // of those that there are; empty: there are none
+}
+
 func unknown(kind, name string, known []string) error {
-	if len(known) == 0 {
-		return fmt.Errorf("no such %s: %q", kind, name)
-	}
 	slices.Sort(known)
-	return fmt.Errorf("no such %s: %q; nearest: %q", kind, name, configs.Nearest(name, known))
+	return &unknownName{kind, name, configs.Nearest(name, known)}
+}
+
+func (e *unknownName) Error() string {
+	if e.nearest == "" {
+		return fmt.Sprintf("no such %s: %q", e.kind, e.name)
+	}
+	return fmt.Sprintf("no such %s: %q; nearest: %q", e.kind, e.name, e.nearest)
+}
+
+// SQLState is by what the console tells clients.
+func (e *unknownName) SQLState() string {
+	if e.kind == "database" {
+		return protocol.CodeInvalidCatalogName
+	}
+	return protocol.CodeUndefinedObject
 }
 
 // inDatabase tells whether p belongs to the database of that name: an entry's, or

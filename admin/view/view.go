@@ -142,7 +142,7 @@ type Pool struct {
 	Maxwait            int64  `col:"maxwait"`               // seconds that the oldest waiter has waited
 	MaxwaitUs          int64  `col:"maxwait_us"`            // and microseconds
 	PoolMode           string `col:"pool_mode"`             // transaction, session or statement
-	LoadBalanceHosts   string `col:"load_balance_hosts"`    // empty: hosts are tried in order
+	LoadBalanceHosts   string `col:"load_balance_hosts"`    // disable: hosts are tried in order
 	// What PgBouncer does not show.
 	Entry            string  `col:"entry"`              // the database entry
 	Host             string  `col:"host"`               // of its servers
@@ -159,14 +159,14 @@ type Database struct {
 	Name                     string  `col:"name"` // asked for, or of the entry
 	Host                     *string `col:"host"` // the first, or the one in use
 	Port                     int     `col:"port"`
-	Database                 string  `col:"database"`                   // PostgreSQL's name; empty: the one asked for
+	Database                 string  `col:"database"`                   // PostgreSQL's name; *: the one asked for
 	ForceUser                *string `col:"force_user"`                 // its servers log in as; NULL: the client
 	PoolSize                 int     `col:"pool_size"`                  // pool_max_size
 	MinPoolSize              int     `col:"min_pool_size"`              // pool_min_idle
 	ReservePoolSize          int     `col:"reserve_pool_size"`          // 0: there is none
 	ServerLifetime           int64   `col:"server_lifetime"`            // seconds
 	PoolMode                 *string `col:"pool_mode"`                  // the entry's own; NULL: server.pool_mode
-	LoadBalanceHosts         *string `col:"load_balance_hosts"`         // NULL: hosts are tried in order
+	LoadBalanceHosts         *string `col:"load_balance_hosts"`         // disable: hosts are tried in order
 	MaxConnections           int     `col:"max_connections"`            // max_backends; 0: only that of the host
 	CurrentConnections       int     `col:"current_connections"`        // servers
 	MaxClientConnections     int     `col:"max_client_connections"`     // max_clients; 0: only that of the process

@@ -15,8 +15,14 @@ import (
 	"pgkinetic/internal/pooler"
 )
 
-// usualPort is taken when it is free, so that the printed line is the one of the documentation.
-const usualPort = 6432
+// usualPort and usualHTTP are taken when they are free, so that the printed lines are those of the documentation.
+const (
+	usualPort = 6432
+	usualHTTP = 6433
+)
+
+// demoRoutes is the rule by which the documentation shows a refusal.
+const demoRoutes = `PG_KINETIC_ROUTES=[{"name": "demo", "match": {"application_name": "demo"}, "max_route_in_flight": 8, "max_route_waiters": 4}]`
 
 func main() {
 	if len(os.Args) != 2 {
@@ -40,7 +46,10 @@ func run(binary string) error {
 		return err
 	}
 	defer server.Remove()
-	p, err := pooler.New(server, pooler.Options{Target: pooler.Kinetic, Port: port(), Binary: binary})
+	http := fmt.Sprintf("127.0.0.1:%d", port(usualHTTP))
+	p, err := pooler.New(server, pooler.Options{
+		Target: pooler.Kinetic, Port: port(usualPort), HTTP: http, Binary: binary, Env: []string{demoRoutes},
+	})
 	if err != nil {
 		return err
 	}
@@ -53,10 +62,12 @@ func run(binary string) error {
 PostgreSQL   127.0.0.1:%d (data in %s)
 pg-kinetic   127.0.0.1:%d, transaction mode, 20 backends per pool
 
-  %s -h 127.0.0.1 -p %d -U postgres postgres
+  %[4]s -h 127.0.0.1 -p %[3]d -U postgres postgres      a session
+  %[4]s -h 127.0.0.1 -p %[3]d -U postgres pg_kinetic    the console: show help;
+  curl http://%[5]s/metrics
 
 Ctrl-C stops both and removes everything.
-`, server.Port, server.SocketDir(), p.Port, psql(server), p.Port)
+`, server.Port, server.SocketDir(), p.Port, psql(server), http)
 
 	select {
 	case sig := <-signals:
@@ -67,17 +78,19 @@ Ctrl-C stops both and removes everything.
 	}
 }
 
-// port is the usual port, or 0 (any free one) when somebody listens there.
-func port() int {
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", usualPort))
+// port is the usual port, or a free one when somebody listens there.
+func port(usual int) int {
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", usual))
 	if err != nil {
-		fmt.Printf("port %d is taken: using another one\n", usualPort)
-		return 0
+		fmt.Printf("port %d is taken: using another one\n", usual)
+		free, err := pgtest.FreePort()
+		if err != nil {
+			return usual // its start tells what is wrong
+		}
+		return free
 	}
-	if l.Close() != nil {
-		return 0
-	}
-	return usualPort
+	_ = l.Close() // nobody was there
+	return usual
 }
 
 // psql is the name to type: with its directory where the shell would not find it.

@@ -33,7 +33,10 @@ capacity:
   pool_max_size: %d
 drain:
   timeout_ms: 5000
-`, p.Addr(), p.server.SocketDir(), o.Mode, p.databases(o), o.PoolSize)
+admin:
+  listen: "%s"
+  users: [postgres]
+`, p.Addr(), p.server.SocketDir(), o.Mode, p.databases(o), o.PoolSize, o.HTTP)
 	if err := os.WriteFile(base+".yaml", []byte(config), 0o644); err != nil {
 		return nil, err
 	}

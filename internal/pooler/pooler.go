@@ -44,6 +44,7 @@ type Options struct {
 	PoolSize int      // backends per (database, user); 0 = 20
 	Port     int      // 0 = a free one
 	Flags    []string // further flags for pg-kinetic: "--capacity.query-timeout-ms=100"
+	HTTP     string   // pg-kinetic's admin.listen; "" = none
 	Binary   string   // "" = built here, with the race detector when the test has it
 	Env      []string // further environment
 

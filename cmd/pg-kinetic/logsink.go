@@ -17,7 +17,8 @@ const sinkLines = 4096
 // logSink is an io.Writer that never blocks for long.
 type logSink struct {
 	lines   chan []byte
-	dropped atomic.Uint64
+	dropped atomic.Uint64 // not told yet
+	total   atomic.Uint64 // dropped since the start
 	out     io.Writer
 	done    sync.WaitGroup
 }
@@ -36,6 +37,7 @@ func (s *logSink) Write(p []byte) (int, error) {
 	case s.lines <- append([]byte(nil), p...):
 	default:
 		s.dropped.Add(1)
+		s.total.Add(1)
 	}
 	return len(p), nil
 }

@@ -21,7 +21,7 @@ const garbagePercent = 50
 
 // serve runs the pooler until it is told to stop; it returns the process's exit code: 0 after a graceful drain, 1 when
 // it could not start, a part failed, or the drain cut a transaction.
-func serve(from source, l loaded, style *logStyle, log *slog.Logger) int {
+func serve(from source, l loaded, style *logStyle, sink *logSink, log *slog.Logger) int {
 	// Before anything else: a signal must never find the default action, which is death. Those to reload have a channel of
 	// their own, with one place: what comes while one waits is answered by it, and none takes the place of one to stop.
 	signals, reloads := make(chan os.Signal, 4), make(chan os.Signal, 1)
@@ -35,7 +35,8 @@ func serve(from source, l loaded, style *logStyle, log *slog.Logger) int {
 		log.Error("cannot start", "error", err)
 		return exitFailure
 	}
-	e, err := engine.New(l.cfg, log, engine.WithOrigins(l.origins), engine.WithListeners(passed))
+	o := &operators{sink: sink, log: log}
+	e, err := engine.New(l.cfg, log, engine.WithOrigins(l.origins), engine.WithListeners(passed), engine.WithConsole(o.serveConsole))
 	if err != nil {
 		logFailure(log, "cannot start", err)
 		return exitFailure
@@ -46,18 +47,19 @@ func serve(from source, l loaded, style *logStyle, log *slog.Logger) int {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbagePercent)
 	}
-	pid := &pidFile{log: log}
-	commit, err := pid.prepare(l.cfg)
-	if err != nil {
+	pid, http := &pidFile{log: log}, &pages{control: o, log: log}
+	defer pid.remove()
+	if err := firstTime(l, pid.prepare, http.first(l.origins)); err != nil {
 		log.Error("cannot start", "error", err)
 		e.Discard()
 		return exitFailure
 	}
-	commit(true)
-	defer pid.remove()
 	m := &manager{log: log, engine: e}
-	r := newReloader(from, l, e, m, log, pid.prepare, style.prepare)
+	r := newReloader(from, l, e, m, log, pid.prepare, style.prepare, http.prepare)
+	o.Engine, o.reloads = e, r
 	e.Start()
+	http.serve()
+	defer http.close()
 	for _, l := range e.Listeners() {
 		log.Info("listening", "network", l.Network, "address", l.Address)
 	}
@@ -83,6 +85,18 @@ func serve(from source, l loaded, style *logStyle, log *slog.Logger) int {
 	}
 	log.Info("stopped", "exit", code)
 	return code
+}
+
+// firstTime makes parts follow the settings of the start.
+func firstTime(l loaded, parts ...part) error {
+	for _, prepare := range parts {
+		commit, err := prepare(l.cfg)
+		if err != nil {
+			return err
+		}
+		commit(true)
+	}
+	return nil
 }
 
 // aside runs what goes on beside the service, until the function that it gives is called, which waits for it.

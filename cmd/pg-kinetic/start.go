@@ -20,7 +20,7 @@ func start(from source, l loaded, stderr io.Writer) int {
 		log.Error("cannot start", "error", err)
 		return exitFailure
 	}
-	return serve(from, l, style, log)
+	return serve(from, l, style, sink, log)
 }
 
 // fitDescriptors lowers the settings to the hard limit where it may, and raises the soft limit to what they need.

@@ -156,6 +156,7 @@ func TestShutdownOnTheConsole(t *testing.T) {
 	if _, err := c.Exec(context.Background(), "COMMIT").ReadAll(); err != nil {
 		t.Error(err)
 	}
+	o.stopped = true
 	if code, err := o.ExitCode(patience); code != 0 || err != nil {
 		t.Errorf("exit %d, %v", code, err)
 	}

@@ -38,7 +38,7 @@ var liveSettings = map[string]string{
 	"server.login_timeout_ms": "", "server.max_unauthenticated": "", "server.max_buffer_memory": "",
 	"server.tcp_keepalive_ms": forNewClients, "server.tcp_user_timeout_ms": forNewClients,
 	"log.level": "", "log.format": "", "log.connections": "", "log.slow_query_ms": "", "reload.watch": "", "drain.timeout_ms": "",
-	"admin.users": "", "admin.stats_users": "", "admin.database": "",
+	"admin.listen": "", "admin.pprof": "", "admin.users": "", "admin.stats_users": "", "admin.database": "",
 }
 
 // needsRestartFor tells whether a setting holds from a start on only.

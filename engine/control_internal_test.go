@@ -231,3 +231,21 @@ func identityOf(rule string, k routing.Key) routing.Identity {
 	}
 	return routing.Identity{RuleID: rule}
 }
+
+// TestWhatNeedsARestart: every other setting holds in a running process.
+func TestWhatNeedsARestart(t *testing.T) {
+	var all []string
+	for _, o := range configs.Options() {
+		if needsRestartFor(o) {
+			all = append(all, o.Path())
+		}
+	}
+	if want := []string{"server.loops", "server.io_uring"}; !slices.Equal(all, want) {
+		t.Errorf("%q need a restart, want %q", all, want)
+	}
+	for path := range liveSettings {
+		if !slices.ContainsFunc(configs.Options(), func(o *configs.Option) bool { return o.Path() == path }) {
+			t.Errorf("%s is live and no setting", path)
+		}
+	}
+}

@@ -14,8 +14,8 @@ import (
 )
 
 // State: pages has the HTTP server of admin.listen. Owner: whoever holds mu; the start, then reloads, one at a time, then the end.
-// Invariants: server is nil exactly while admin.listen is empty, or the default address was somebody else's at the start; it
-// answers from serve on.
+// Invariants: server is nil exactly while address is empty, which is admin.listen, or the default address has always been
+// somebody else's; it answers from serve on.
 
 // pages is the HTTP server, which a reload may move to another address.
 type pages struct {
@@ -24,6 +24,7 @@ type pages struct {
 
 	mu      sync.Mutex
 	address string // admin.listen, of server
+	theirs  string // the default address, if it was somebody else's at the start
 	server  *web.Server
 	serving bool
 	running sync.WaitGroup
@@ -32,16 +33,22 @@ type pages struct {
 // pagesGrace is what answers under way have when the address changes or the process ends.
 const pagesGrace = time.Second
 
-// first is prepare for the start. An address that nobody has asked for, the default, may be somebody else's: then there is no HTTP.
+// first is prepare for the start. An address that nobody has asked for, the default, may be somebody else's: then there is no
+// HTTP until a reload finds it free, or has another one.
 func (p *pages) first(origins *configs.Origins) part {
 	return func(cfg *configs.Config) (func(bool), error) {
 		commit, err := p.prepare(cfg)
 		if err != nil && !origins.Set("admin.listen") {
-			p.log.Warn("no HTTP", "error", err)
-			return func(bool) {}, nil
+			p.theirs = cfg.Admin.Listen
+			return p.none(err), nil
 		}
 		return commit, err
 	}
+}
+
+func (p *pages) none(err error) (commit func(hold bool)) {
+	p.log.Warn("no HTTP", "error", err)
+	return func(bool) {}
 }
 
 // prepare is a part: it opens the address of new settings.
@@ -59,6 +66,9 @@ func (p *pages) prepare(cfg *configs.Config) (commit func(hold bool), err error)
 	var next *web.Server
 	if address != "" {
 		if next, err = web.Listen(address, web.Options{Control: p.control, Version: version(), Log: p.log, PProf: cfg.Admin.PProf}); err != nil {
+			if address == p.theirs && p.server == nil {
+				return p.none(err), nil
+			}
 			return nil, err
 		}
 	}

@@ -75,7 +75,7 @@ func selected(n ast.Node, into map[string]bool) {
 // handed about as a whole are looked for in files that name the section too, for some have common names.
 func TestSettingsAreRead(t *testing.T) {
 	whole := []string{"Admin", "Log", "Reload", "Drain", "Reaper"}
-	outside := map[string]bool{} // fields, and sections with a field
+	outside := map[string]bool{}           // fields, and sections with a field
 	within := map[string]map[string]bool{} // by function of configs
 	for _, s := range sources(t, token.NewFileSet()) {
 		switch {

@@ -45,6 +45,21 @@ func (h *HostState) Failed(now int64, cause error) {
 	}
 }
 
+// FailedLately says whether the host has failed since it last answered, and not
+// longer than memory ago.
+func (h *HostState) FailedLately(now, memory int64) bool {
+	return h.since.Load() != 0 && now-h.last.Load() < memory
+}
+
+// DueAt returns when the delay after the last failure is over, 0 for a healthy
+// host. Of several hosts it is the turn of the one that is due first.
+func (h *HostState) DueAt() int64 {
+	if h.since.Load() == 0 {
+		return 0
+	}
+	return h.last.Load() + delayAfter(h.rounds.Load())
+}
+
 // Succeeded records that a login came to an end that shows the host in order:
 // also a refusal that is a LoginFault.
 func (h *HostState) Succeeded(int64) {

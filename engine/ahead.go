@@ -53,6 +53,11 @@ func (w *worker) topUp(p *pool, now int64) {
 	if n.Idle() >= want || n.Size >= n.Max || p.adm.IdleOn(w.id) >= (want+loops-1)/loops {
 		return
 	}
+	w.openAhead(p, now)
+}
+
+// openAhead opens one backend of p on this loop, unless one is being opened so.
+func (w *worker) openAhead(p *pool, now int64) {
 	if p.ahead.busy.CompareAndSwap(false, true) && !w.adm.Warm(w.id, now, p.adm) {
 		p.ahead.busy.Store(false)
 	}

@@ -3,7 +3,7 @@ package engine
 // What a pool's servers are made of: the database entry, the host, the login.
 //
 // A backing is immutable and is replaced as a whole: by RECONNECT, by a reload
-// that changes the entry. A server remembers the one that it was opened under.
+// that changes the entry, by a change of the host. A server remembers the one that it was opened under.
 // One made under another than the pool's present one is outdated: it serves the
 // client that it has, and ends instead of becoming idle; those that are idle are
 // claimed and closed at once, those under way begin anew. So nobody but the pool's
@@ -29,15 +29,13 @@ import (
 )
 
 type backing struct {
-	entry   *configs.Database
-	host    *host
-	login   backend.LoginConfig
-	servers atomic.Int32 // made under it and not closed yet
-}
-
-// again is a new backing that says the same.
-func (b *backing) again() *backing {
-	return &backing{entry: b.entry, host: b.host, login: b.login}
+	entry      *configs.Database
+	hosts      []*candidate // of the entry, in the order of trying
+	*candidate              // the present one of them
+	lenient    bool         // no preferred one was to be had: any does
+	login      backend.LoginConfig
+	servers    atomic.Int32 // made under it and not closed yet
+	live       atomic.Int32 // of them, those that have logged in
 }
 
 // host is the one to which the pool's servers are opened now.
@@ -68,6 +66,10 @@ func (s *server) takeBasis() {
 // dropBasis: s is closed.
 func (s *server) dropBasis() {
 	if s.basis != nil {
+		if s.live {
+			s.live = false
+			s.basis.live.Add(-1)
+		}
 		s.basis.servers.Add(-1)
 		s.pool.servers.Add(-1)
 	}
@@ -162,19 +164,18 @@ func (s *server) restart() {
 
 // Reconnect has the servers of a database, of all if it is empty, opened anew: those
 // that are idle are closed at once, those in use when they are released, and what
-// is opened from now on finds the host's address anew. No client notices; what
+// is opened from now on chooses among the hosts and finds their addresses anew. No client notices; what
 // listeners and look-ups of users have open is renewed too. It does not wait. Any
 // goroutine but a loop's.
 func (e *Engine) Reconnect(database string) error {
 	e.operating.Lock()
 	defer e.operating.Unlock()
 	pools, err := e.poolsNamed(database)
+	if err == nil {
+		err = each(e, pools, func(w *worker, p *pool) { p.reconsider(w) })
+	}
 	if err != nil {
 		return err
-	}
-	for _, p := range pools {
-		p.host().forgetAddress()
-		p.renew((*backing).again)
 	}
 	e.retire(pools)
 	e.log.Info("servers are opened anew", "scope", view.Scope{Database: database}.String(), "pools", len(pools))

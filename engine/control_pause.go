@@ -236,15 +236,6 @@ func (e *Engine) resumeDatabase(name string) (*pause, error) {
 	return p, each(e, pools, func(w *worker, p *pool) { p.adm.Resume(w.id, w.now()) })
 }
 
-// forgetFailures lets pools that were paused try their hosts as if nothing had
-// failed: during the pause nobody did.
-func forgetFailures(pools []*pool) {
-	for _, p := range pools {
-		p.host().state.Succeeded(reactor.Now())
-		p.logins.Succeeded()
-	}
-}
-
 // holdsPool tells whether a pause of its database means p; r.mu is held.
 func (r *registry) holdsPool(p *pool) bool {
 	for name := range r.pausedDatabases {

@@ -12,7 +12,6 @@ import (
 	"pgkinetic/admin/view"
 	"pgkinetic/admission"
 	"pgkinetic/admission/routing"
-	"pgkinetic/backend"
 	"pgkinetic/configs"
 	"pgkinetic/engine/reactor"
 	"pgkinetic/protocol/sqllex"
@@ -244,17 +243,13 @@ func (x *explaining) wait(cause admission.Cause, reason string) {
 	x.Decision, x.Cause, x.Reason = DecisionWait, cause.String(), reason
 }
 
-// unavailable is pool.unavailable without taking the host's next probe.
+// unavailable is pool.unavailable.
 func (x *explaining) unavailable() bool {
-	p := x.pool
-	cause, failed := p.logins.Held(x.now)
-	if !failed {
-		cause, failed = p.host().state.FailFast(x.now, p.failLimit())
-	}
-	if !failed || p.live() > 0 || p.adm.Counts().Paused {
+	e := x.pool.unavailable(x.now)
+	if e == nil {
 		return false
 	}
-	x.refuse("", backend.AnswerOf(cause).Message)
+	x.refuse("", e.Message)
 	return true
 }
 

@@ -66,16 +66,28 @@ func (l *listener) run() {
 				return // it has retired
 			}
 			l.connectionLost(err)
-		} else if cause == nil {
-			l.log("cannot open the listener's connection", err)
-		} else if end < now+l.timeout() && reactor.Now() >= end {
-			err = cause // an attempt that was cut short says nothing new
+		} else {
+			short := end < now+l.timeout() && reactor.Now() >= end
+			if cause == nil {
+				l.log("cannot open the listener's connection", err)
+			} else if short {
+				err = cause // an attempt that was cut short says nothing new
+			}
+			l.openFailed(err, short)
 		}
 		cause = err
 		if backend.ClassOf(err) == backend.LoginFault {
 			l.fail(l.overdue(math.MaxInt64), err)
 		}
 		l.pause(round)
+	}
+}
+
+// openFailed tells the pool's host of a failure, for which it is probed; should
+// another host serve the pool then, the listener follows.
+func (l *listener) openFailed(err error, short bool) {
+	if !short && backend.ClassOf(err) == backend.HostFault && l.set.ctx.Err() == nil {
+		l.basis.host.state.Failed(reactor.Now(), err)
 	}
 }
 

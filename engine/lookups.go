@@ -6,12 +6,14 @@ package engine
 // is gone; a reload gives it its new settings.
 
 import (
+	"slices"
 	"time"
 
 	"pgkinetic/backend"
 	"pgkinetic/configs"
 	"pgkinetic/engine/auth"
 	"pgkinetic/engine/auth/lookup"
+	"pgkinetic/engine/dial"
 )
 
 // maintenanceDatabase is where users are looked up for the entry that is for all
@@ -61,7 +63,6 @@ func (r *registry) lookupConfig(s *settings, entry *configs.Database) (c lookup.
 	if query == "" {
 		return c, false
 	}
-	e, h := r.eng, r.host(cfg, entry.Host())
 	database := entry.DBName
 	if database == "" {
 		database = entry.Name
@@ -69,10 +70,14 @@ func (r *registry) lookupConfig(s *settings, entry *configs.Database) (c lookup.
 	if database == configs.AnyDatabase {
 		database = maintenanceDatabase
 	}
+	login := backend.LoginConfig{User: user, Database: database, Credentials: x.credentials(entry, user)}
+	var server *dial.Config
+	for _, target := range slices.Backward(entry.HostList()) { // whichever answers: to read, any of them does
+		d := r.eng.dialing(x, r.host(cfg, target), login)
+		d.Next, server = server, &d
+	}
 	return lookup.Config{
-		Server: e.dialing(x, h, backend.LoginConfig{
-			User: user, Database: database, Credentials: x.credentials(entry, user),
-		}),
+		Server:   *server,
 		Query:    query,
 		Timeout:  time.Duration(cfg.Effective(entry, nil, nil).ConnectTimeoutMs) * time.Millisecond,
 		CacheFor: time.Duration(cfg.Auth.QueryCacheMs) * time.Millisecond,

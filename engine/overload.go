@@ -103,7 +103,7 @@ const retryMinMs = 10
 // login.
 func (c *client) checkoutError(waited int64, connecting bool) (closeReason, *protocol.ErrorFields) {
 	p := c.up.pool
-	if cause := p.host().state.Cause(); cause != nil && p.live() == 0 {
+	if cause := p.backing.Load().cause(); cause != nil && p.live() == 0 {
 		return reasonConnectFailed, answerOf(cause)
 	}
 	if connecting && p.live() == 0 {

@@ -60,6 +60,7 @@ type pool struct {
 	limits      atomic.Pointer[configs.Capacity] // for a client of the pool's own user, on no particular route
 	renewing    sync.Mutex
 	backing     atomic.Pointer[backing]
+	rechecked   atomic.Int64 // ns, when its host's role was last looked at because of a server's answer
 	servers     atomic.Int32 // all that are made and not closed yet
 	logins      backend.LoginState
 	verdicts    session.Verdicts
@@ -242,19 +243,19 @@ func (r *registry) newPool(s *settings, key poolKey, entry *configs.Database) *p
 		k.SetMaxMoves(cfg.Admission.MaxConnectsPerHost)
 		return k
 	}
-	h := r.host(cfg, entry.Host())
+	b := r.newBacking(cfg, key, entry)
 	limits := cfg.Effective(entry, cfg.User(key.user), nil)
 	p := &pool{
 		key: key, mode: key.mode,
 		adm: adm.NewPool(admission.PoolOptions{
-			Host: h.adm, MaxSize: s.poolMaxSize(&limits),
+			Host: b.host.adm, MaxSize: s.poolMaxSize(&limits),
 			Database: cached(r.dbCaps, entry.Name, func() *admission.Cap {
 				return newCap("database "+entry.Name, s.databaseBackends(entry.Name))
 			}),
 			User: cached(r.usrCaps, key.user, func() *admission.Cap { return newCap("user "+key.user, s.userBackends(key.user)) }),
 		}),
 	}
-	p.backing.Store(&backing{entry: entry, host: h, login: r.loginConfig(entry, key)})
+	p.backing.Store(b)
 	p.standing.Store(int32(standingOf(cfg, entry.Name)))
 	p.limits.Store(&limits)
 	p.setReset(limits.ResetQuery)
@@ -329,13 +330,12 @@ func (p *pool) reported(name, value []byte) {
 }
 
 // unavailable tells why a new request cannot be served at all: PostgreSQL has
-// refused this pool's login a moment ago, or its host has failed for longer than
-// a request would wait; then one probe runs and the others get the cause.
+// refused this pool's login a moment ago, or its hosts have failed for longer than
+// a request would wait; probes then find out when one is back.
 func (p *pool) unavailable(now int64) *protocol.ErrorFields {
 	cause, failed := p.logins.Held(now)
 	if !failed {
-		cause, failed = p.host().state.FailFast(now, p.failLimit())
-		failed = failed && !p.host().state.ProbeDue(now)
+		cause, failed = p.backing.Load().failFast(now, p.failLimit())
 	}
 	if !failed || p.live() > 0 { // what lives still serves
 		return nil
@@ -355,11 +355,11 @@ func (p *pool) failLimit() int64 {
 }
 
 // checkoutLimitMs is how long a request waits: the checkout time-out, less while
-// nothing but a connect can serve it. A pool that has no backend because others
+// nothing but a connect can serve it, and no other host is left to try. A pool that has no backend because others
 // have all of the host's places waits as any other does.
 func (p *pool) checkoutLimitMs(l *configs.Capacity) int64 {
-	n := int64(l.CheckoutTimeoutMs)
-	if p.live() == 0 && (p.adm.Counts().Connecting > 0 || p.host().state.Cause() != nil) {
+	n, b := int64(l.CheckoutTimeoutMs), p.backing.Load()
+	if p.live() == 0 && (p.adm.Counts().Connecting > 0 && len(b.hosts) == 1 || b.cause() != nil) {
 		n = min(n, int64(l.ConnectTimeoutMs))
 	}
 	return n

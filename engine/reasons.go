@@ -35,8 +35,9 @@ const (
 	reasonServerIdle                     // pool_idle_timeout_ms
 	reasonServerLifetime                 // pool_max_lifetime_ms
 	reasonServerReclaimed                // its place was needed by another pool
-	reasonServerOutdated                 // RECONNECT, a reload of its database's entry
+	reasonServerOutdated                 // RECONNECT, a reload of its database's entry, another host
 	reasonServerSilent                   // it did not answer server_check_query, or with an error
+	reasonServerRole                     // it does not satisfy target_session_attrs
 	reasonServerUnclean                  // it could not be brought back to a clean state
 	reasonServerProtocol                 // PostgreSQL broke the protocol, or the count of answers was lost
 	reasonServerGone                     // PostgreSQL closed the connection
@@ -80,6 +81,7 @@ var reasonNames = [reasonCount]string{
 	reasonServerReclaimed:    "host_limit",
 	reasonServerOutdated:     "reload",
 	reasonServerSilent:       "check_failed",
+	reasonServerRole:         "wrong_role",
 	reasonServerUnclean:      "dirty",
 	reasonServerProtocol:     "server_protocol_violation",
 	reasonServerGone:         "server_gone",
@@ -115,7 +117,7 @@ func evictionOf(r closeReason) (k eviction, ok bool) {
 		return evictedHostLimit, true
 	case reasonServerOutdated:
 		return evictedReload, true
-	case reasonServerGone, reasonServerProtocol, reasonServerSilent:
+	case reasonServerGone, reasonServerProtocol, reasonServerSilent, reasonServerRole:
 		return evictedUnhealthy, true
 	case reasonServerUnclean, reasonRecoveryTimeout:
 		return evictedDirty, true

@@ -140,6 +140,8 @@ type server struct {
 	fresh          bool        // linked, and nothing of the client has been sent yet
 	rollbacks      uint8
 	dropParameters bool // the client's next ParameterDescription has been told already
+	live           bool // counted in basis.live
+	wrongRole      bool // it could not write where it should: close it when idle
 	unseen         bool // reset_check: the client may have left what nothing shows
 	cleaning       bool // the clean-up query is under way
 	cleanedAll     bool // and is DISCARD ALL

@@ -124,6 +124,9 @@ func (s *server) answer(typ byte, m []byte, whole bool) (forward, ok bool) {
 		code = protocol.ErrorCode(body)
 		copy(s.failCode[:], code)
 		s.countError(code)
+		if string(code) == protocol.CodeReadOnlyTransaction {
+			s.cannotWrite()
+		}
 		if protocol.ErrorEndsSession(body) {
 			s.fatal = protocol.DecodeError(body)
 			return false, false
@@ -134,6 +137,7 @@ func (s *server) answer(typ byte, m []byte, whole bool) (forward, ok bool) {
 			if s.state == serverIdle || !backend.Settable(string(name)) {
 				s.pool.reported(name, value)
 			}
+			s.reportedRole(name)
 		}
 	}
 	c := s.client

@@ -16,6 +16,7 @@ import (
 	"pgkinetic/engine/reactor"
 	"pgkinetic/engine/statements"
 	"pgkinetic/protocol"
+	"pgkinetic/reaper"
 )
 
 // loginRun is a server's login while it lasts. A second attempt, with TLS where the
@@ -26,6 +27,8 @@ type loginRun struct {
 	machine    *backend.Login  // nil until what is to be encrypted is
 	msg        reactor.Message // carries the server back from a helper
 	asked      bool            // for TLS: the answer is awaited
+	roleAsked  bool            // what decides whether it does for target_session_attrs
+	role       backend.Fit     // the answer
 	hello      bool            // connect_query is being run
 	ready      bool            // the last ReadyForQuery has come
 }
@@ -35,10 +38,14 @@ func (s *server) open() {
 	if s.state != serverConnecting { // it has been begun anew with another server
 		return
 	}
+	now := s.w.now()
 	if s.basis == nil {
 		s.takeBasis()
+		if s.place.Host() != s.basis.host.adm { // reserved before the pool went to another one
+			s.postpone(now)
+			return
+		}
 	}
-	now := s.w.now()
 	if cause, held := s.pool.logins.Held(now); held {
 		s.openFailed(reasonServerRefused, cause)
 		return
@@ -47,9 +54,32 @@ func (s *server) open() {
 		x, h := s.w.eng.settings.Load().security.tls, s.basis.host.target
 		s.login = &loginRun{encryption: backend.NewEncryption(x.ServerMode(), h.Network), tls: x.Server(h)}
 		s.until = now + int64(s.pool.limits.Load().ConnectTimeoutMs)*ms
-		s.w.loop.Wheel().Schedule(&s.timer, s.until)
+		s.w.loop.Wheel().Schedule(&s.timer, s.dialUntil(now))
 	}
 	s.basis.host.resolve(s)
+}
+
+// dialUntil is how long a host may take to accept. One that is known to fail is not
+// given all of connect_timeout_ms for that: where packets are lost, a new attempt
+// finds out sooner that it is back, and another of the list may be of use meanwhile.
+func (s *server) dialUntil(now int64) int64 {
+	if s.basis.host.state.FailingFor(now) > 0 {
+		return now + (s.until-now)/failingDial
+	}
+	return s.until
+}
+
+// failingDial is the part of connect_timeout_ms for that.
+const failingDial = 3
+
+// postpone lets admission find another place for an attempt that has not begun.
+func (s *server) postpone(now int64) {
+	s.setState(serverBackoff)
+	if !s.w.adm.Failed(s.w.id, now, s.place) {
+		s.forgotten()
+		return
+	}
+	s.w.loop.Wheel().Schedule(&s.timer, now+reaper.Tick)
 }
 
 // dial connects to address, which the host's resolver gave.
@@ -80,6 +110,7 @@ func (s *server) connected() {
 		return
 	}
 	s.sock.WantWrite(false)
+	s.w.loop.Wheel().Schedule(&s.timer, s.until)
 	s.setState(serverLoggingIn)
 	request, ask := s.login.encryption.Start(nil)
 	if s.login.asked = ask; ask {
@@ -144,7 +175,7 @@ func (s *server) feedLogin(p []byte) {
 		if err == protocol.ErrShort {
 			break
 		}
-		if err != nil || size-protocol.HeaderLen > backend.LoginLimit(typ) && !s.login.hello {
+		if err != nil || size-protocol.HeaderLen > backend.LoginLimit(typ) && !s.login.hello && !s.login.roleAsked {
 			s.openFailed(reasonServerProtocol, backend.Unframed(p))
 			return
 		}
@@ -172,6 +203,9 @@ func (s *server) loginMessage(typ byte, body []byte) {
 	switch {
 	case run.ready:
 		s.earlyMessage(typ, body)
+		return
+	case run.roleAsked:
+		s.roleMessage(typ, body)
 		return
 	case run.hello:
 		s.helloMessage(typ, body)
@@ -201,12 +235,7 @@ func (s *server) loginStep(out []byte, step backend.Step, err error) {
 		s.params = run.machine.Params()
 		s.pid, s.key = run.machine.PID(), run.machine.Key()
 		s.tracker.Reset()
-		if q := s.basis.entry.ConnectQuery; q != "" {
-			run.hello = true
-			s.send(protocol.AppendQuery(nil, q))
-			return
-		}
-		run.ready = true
+		s.judge()
 	}
 }
 
@@ -272,6 +301,11 @@ func (s *server) opened() {
 	s.idleAt, s.openedAt = now, now
 	s.held = statements.NewHeld(s.pool.limits.Load().MaxPreparedStatements, heldBytes)
 	s.spread = rand.Int64N(2*lifeSpread+1) - lifeSpread
+	s.live = true
+	s.basis.live.Add(1)
+	if s.basis.host.state.FailingFor(now) > 0 {
+		w.log.Info("a host serves again", "host", s.basis.host.name)
+	}
 	s.basis.host.state.Succeeded(now)
 	s.pool.logins.Succeeded()
 	s.pool.learn(s.params)
@@ -305,26 +339,12 @@ func (s *server) openFailed(r closeReason, cause error) {
 	if s.ahead {
 		s.pool.ahead.failed(now)
 	}
-	host := backend.ClassOf(cause) == backend.HostFault
-	_, held := s.pool.logins.Held(now) // then the cause may be an old one, and tells nothing of the host
-	if !held {
-		s.basis.host.logFailure(w, s, r, cause)
-	}
-	switch {
-	case host:
-		s.basis.host.state.Failed(now, cause)
-		if at := s.basis.host.address.Load(); at != nil && s.state == serverConnecting {
-			at.failed(s.peer)
-		}
-	case !held:
-		s.basis.host.state.Succeeded(now)
-		s.pool.logins.Refused(now, cause)
-		if refused := (*backend.RefusedError)(nil); errors.As(cause, &refused) {
-			w.faults.answered([]byte(refused.Fields.Code), nil, now)
-		}
-		w.eng.registry.forgetLookup(s.pool)
-	}
+	b := s.basis
+	host := s.blame(now, r, cause)
 	s.setState(serverBackoff)
+	if host {
+		s.pool.hostFailed(w, b, isUnfit(cause))
+	}
 	holder := s.place.Holder()
 	if !w.adm.Failed(w.id, now, s.place) {
 		s.forgotten()
@@ -332,7 +352,7 @@ func (s *server) openFailed(r closeReason, cause error) {
 	}
 	switch {
 	case host:
-		w.loop.Wheel().Schedule(&s.timer, s.basis.host.state.RetryAt(now, rand.Uint64()))
+		w.loop.Wheel().Schedule(&s.timer, s.pool.backing.Load().retryAt(now, rand.Uint64()))
 	case s.pool.live() > 0: // the holder waits for one of them; should they end, it is told at the next attempt
 		w.loop.Wheel().Schedule(&s.timer, now+refusedRetry)
 	default:
@@ -344,6 +364,36 @@ func (s *server) openFailed(r closeReason, cause error) {
 		w.adm.GiveUp(w.id, now, s.place)
 		s.forgotten()
 	}
+}
+
+// blame remembers whom a failed attempt concerns: the host, for everybody or for
+// this pool, or the pool's login.
+func (s *server) blame(now int64, r closeReason, cause error) (host bool) {
+	b := s.basis
+	_, held := s.pool.logins.Held(now) // then the cause may be an old one, and tells nothing of the host
+	if !held {
+		b.host.logFailure(s.w, s, r, cause)
+	}
+	switch {
+	case isUnfit(cause):
+		b.host.state.Succeeded(now)
+		b.role.Failed(now, cause)
+		return true
+	case backend.ClassOf(cause) == backend.HostFault:
+		b.host.state.Failed(now, cause)
+		if at := b.host.address.Load(); at != nil && s.state == serverConnecting {
+			at.failed(s.peer)
+		}
+		return true
+	case !held:
+		b.host.state.Succeeded(now)
+		s.pool.logins.Refused(now, cause)
+		if refused := (*backend.RefusedError)(nil); errors.As(cause, &refused) {
+			s.w.faults.answered([]byte(refused.Fields.Code), nil, now)
+		}
+		s.w.eng.registry.forgetLookup(s.pool)
+	}
+	return false
 }
 
 // endAttempt gives up what an attempt to connect has.

@@ -22,6 +22,9 @@ func (t tickHandler) Fire(now int64) int64 {
 	w.adm.Tick(w.id, now)
 	w.cancels.pump()
 	w.checkMemory()
+	if w.id == 0 {
+		w.probeHosts(now)
+	}
 	w.sweepOn(now)
 	w.drainTick(now)
 	w.drainTodo()

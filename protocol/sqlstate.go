@@ -24,6 +24,7 @@ const (
 	CodeQueryCanceled              = "57014"
 	CodeAdminShutdown              = "57P01"
 	CodeCrashShutdown              = "57P02"
+	CodeReadOnlyTransaction        = "25006" // read_only_sql_transaction
 	CodeCannotConnectNow           = "57P03"
 	CodeIdleSessionTimeout         = "57P05"
 	CodeInternalError              = "XX000"

@@ -44,6 +44,9 @@ type Config struct {
 	// Compute runs the CPU work of a login within the process's bound; nil runs it
 	// as it comes.
 	Compute func(ctx context.Context, work func()) error
+	// Next is tried, with the same Login, when the host of this one cannot be used (a
+	// HostFault); nil: none is. The time of ctx is shared out evenly among those left.
+	Next *Config
 }
 
 // Conn is a connection that has been logged in. One goroutine uses it at a time.
@@ -57,6 +60,26 @@ type Conn struct {
 // Open connects and logs in. Its errors are those of package backend (Faults),
 // or say why the host was not reached; ctx bounds all of it.
 func Open(ctx context.Context, cfg *Config) (*Conn, error) {
+	c, err := openInTime(ctx, cfg)
+	if err == nil || cfg.Next == nil || backend.ClassOf(err) != backend.HostFault || ctx.Err() != nil {
+		return c, err
+	}
+	next := *cfg.Next
+	next.Login = cfg.Login
+	return Open(ctx, &next)
+}
+
+// openInTime is Open of the first host alone, in its part of ctx's time.
+func openInTime(ctx context.Context, cfg *Config) (*Conn, error) {
+	if deadline, ok := ctx.Deadline(); ok && cfg.Next != nil {
+		left := 1
+		for c := cfg.Next; c != nil; c = c.Next {
+			left++
+		}
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, time.Until(deadline)/time.Duration(left))
+		defer stop()
+	}
 	encryption := backend.NewEncryption(cfg.Mode, cfg.Host.Network)
 	for {
 		c, err := open(ctx, cfg, encryption)

@@ -105,7 +105,7 @@ func (s *Server) KillBackends(t testing.TB, where string) int {
 }
 
 // HBA puts lines before the trusting ones of pg_hba.conf and reloads; none restores the start. The superuser postgres
-// always gets in through the Unix socket. The lines are in force for every connection made after the return.
+// always gets in through the Unix socket, also to replicate. The lines are in force for every connection made after the return.
 func (s *Server) HBA(t testing.TB, lines ...string) {
 	t.Helper()
 	if err := s.writeHBA(lines); err != nil {
@@ -138,7 +138,7 @@ func (s *Server) HBA(t testing.TB, lines ...string) {
 }
 
 func (s *Server) writeHBA(lines []string) error {
-	all := append([]string{"local all postgres trust"}, lines...)
+	all := append([]string{"local all postgres trust", "local replication postgres trust"}, lines...)
 	all = append(all, "local all all trust", "host all all 127.0.0.1/32 trust", "")
 	return os.WriteFile(filepath.Join(s.data(), "pg_hba.conf"), []byte(strings.Join(all, "\n")), 0o600)
 }

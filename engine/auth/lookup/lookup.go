@@ -42,8 +42,17 @@ var errClosed = fail(Closed, "pg-kinetic is shutting down")
 
 // same says whether both ask the same PostgreSQL the same thing.
 func (c *Config) same(d *Config) bool {
-	return c.Server.Host == d.Server.Host && c.Server.Login.User == d.Server.Login.User &&
+	return sameHosts(&c.Server, &d.Server) && c.Server.Login.User == d.Server.Login.User &&
 		c.Server.Login.Database == d.Server.Login.Database && c.Query == d.Query
+}
+
+func sameHosts(a, b *dial.Config) bool {
+	for ; a != nil && b != nil; a, b = a.Next, b.Next {
+		if a.Host != b.Host {
+			return false
+		}
+	}
+	return a == nil && b == nil
 }
 
 // Lookup is the look-ups of one database entry. All methods are safe for all

@@ -97,7 +97,7 @@ func TestMinIdleIsNoStorm(t *testing.T) {
 		t.Errorf("%d attempts in 3.5 s, want two or three", n)
 	}
 	mock.Script(pgmock.Login(), pgmock.Serve("alive"))
-	until(t, "all are there when it may be", func() bool { return e.Totals().Servers == 5 })
+	until(t, "all are there when it may be", func() bool { return e.Totals().ServerLogins == 5 }) // Servers counts those that are being opened
 	mock.Down()
 	until(t, "their loss is noticed", func() bool { return e.Totals().BackendsClosed == 5 })
 	if n := e.Totals().Evictions["unhealthy"]; n != 5 {

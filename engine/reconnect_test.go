@@ -102,9 +102,7 @@ func TestReconnectUnderLoad(t *testing.T) {
 	if n := e.Totals().Servers; n > 6 {
 		t.Errorf("%d backends", n)
 	}
-	if unrest := e.Unrest(); len(unrest) > 0 {
-		t.Errorf("left behind: %v", unrest)
-	}
+	rested(t, e)
 }
 
 // TestReconnectDuringLogin: an attempt to connect that has begun before begins anew, and its client does not notice.

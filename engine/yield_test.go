@@ -86,16 +86,16 @@ func TestFullHostWaits(t *testing.T) {
 	t.Parallel()
 	pg := pgtest.Shared(t)
 	for _, capped := range []bool{false, true} {
-		text := databases(pg) + "capacity: {checkout_timeout_ms: 800, connect_timeout_ms: 100, max_backends: 1}\n"
+		text := databases(pg) + "capacity: {checkout_timeout_ms: 3000, connect_timeout_ms: 1000, max_backends: 1}\n"
 		if capped { // by the database
-			text = "databases: [{name: \"*\", hosts: [\"" + pg.Addr() + "\"], max_backends: 1}]\ncapacity: {checkout_timeout_ms: 800, connect_timeout_ms: 100}\n"
+			text = "databases: [{name: \"*\", hosts: [\"" + pg.Addr() + "\"], max_backends: 1}]\ncapacity: {checkout_timeout_ms: 3000, connect_timeout_ms: 1000}\n"
 		}
 		_, address := startYAML(t, text)
 		holder(t, address)
 		began := time.Now()
 		_, err := pgwire.Dial(t, "tcp", address).Login(0, "user", role(t, pg), "database", "postgres")
 		overloaded(t, err, "FATAL", "53300")
-		if took := time.Since(began); took < 790*time.Millisecond {
+		if took := time.Since(began); took < 2990*time.Millisecond {
 			t.Errorf("given up after %v", took)
 		}
 	}

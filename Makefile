@@ -19,7 +19,7 @@ ONLY      ?=
 
 BENCHFLAGS ?=
 
-.PHONY: build run test check sim sim-mutants soak fuzz-smoke bench bench-gate bench-micro drivers python format clean
+.PHONY: build run test check sim sim-mutants soak fuzz-smoke bench bench-gate bench-micro drivers newcomer python format clean
 
 build:
 	@$(TOOLS) go
@@ -97,6 +97,12 @@ drivers: build
 	@$(TOOLS) go
 	@$(POSTGRES) >/dev/null
 	@go run ./internal/drivers -only "$(ONLY)" -pg-kinetic bin/pg-kinetic $(if $(TABLE),-table docs/drivers.md)
+
+# README's quick start to the letter, as root, in a clean Debian that has make, curl and this machine's Go: minutes, and ports 6432
+# and 6433.
+newcomer:
+	@$(TOOLS) go debootstrap
+	go test -count 1 -timeout 20m -v -run NewcomerInCleanRoot ./internal/guide -args -clean-root
 
 # The Python drivers of the end-to-end tests, and a libpq that is newer than the system's, in private directories.
 python:

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Checks that what the Makefile calls is there, and installs from the system's packages what is small and missing.
-# Usage: tools.sh [go] [cc] [pgbouncer] [pip] [npm]
+# Usage: tools.sh [go] [cc] [pgbouncer] [pip] [npm] [debootstrap]
 set -eu
 
 fail() { echo "$*" >&2; exit 1; }
@@ -27,6 +27,7 @@ for tool in "$@"; do
 	go) need_go ;;
 	cc) command -v gcc >/dev/null 2>&1 || command -v clang >/dev/null 2>&1 || { install gcc; install libc6-dev; } ;;
 	pgbouncer) command -v pgbouncer >/dev/null 2>&1 || [ -x /usr/sbin/pgbouncer ] || install pgbouncer ;;
+	debootstrap) command -v debootstrap >/dev/null 2>&1 || [ -x /usr/sbin/debootstrap ] || install debootstrap ;;
 	npm) command -v npm >/dev/null 2>&1 || install npm ;;
 	pip) python3 -m pip --version >/dev/null 2>&1 || install python3-pip ;;
 	*) fail "tools.sh: unknown tool $tool" ;;

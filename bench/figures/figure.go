@@ -48,6 +48,16 @@ const (
 	LoginAlone  Figure = "login_alone"
 	LoginBeside Figure = "login_beside"
 	TurnedAway  Figure = "turned_away"
+	Scrape      Figure = "scrape"
+	ScrapeMost  Figure = "scrape_most"
+	ScrapeCPU   Figure = "scrape_cpu"
+	ScrapeSize  Figure = "scrape_size"
+	Show        Figure = "show_clients"
+	ShowMost    Figure = "show_clients_most"
+	BesideShow  Figure = "p99_beside_show"
+	Rows        Figure = "api_clients"
+	RowsMost    Figure = "api_clients_most"
+	BesideRows  Figure = "p99_beside_api"
 )
 
 // Info says how a figure is read.
@@ -94,6 +104,16 @@ var all = []Info{
 	{LoginAlone, "login alone", "ms", false, 3},
 	{LoginBeside, "login beside", "ms", false, 3},
 	{TurnedAway, "turned away", "", false, 0},
+	{Scrape, "scrape", "ms", false, 2},
+	{ScrapeMost, "longest scrape", "ms", false, 2},
+	{ScrapeCPU, "CPU/scrape", "ms", false, 2},
+	{ScrapeSize, "scrape sent", "KiB", false, 0},
+	{Show, "SHOW CLIENTS", "ms", false, 1},
+	{ShowMost, "longest", "ms", false, 1},
+	{BesideShow, "p99 beside it", "ms", false, 3},
+	{Rows, "/api/v1/clients", "ms", false, 1},
+	{RowsMost, "longest", "ms", false, 1},
+	{BesideRows, "p99 beside it", "ms", false, 3},
 }
 
 // All are the figures in the order in which tables show them. The slice is the caller's.

@@ -32,6 +32,7 @@ type Target struct {
 	Definition *Definition
 	Version    string
 	Server     Server // where clients connect: the pooler, or PostgreSQL itself
+	Extra      int    // Place.Extra
 	Tracks     bool   // carries prepared statements
 	process    *pooler.Process
 }
@@ -73,7 +74,7 @@ func (f *Fleet) Start(c Choice) (*Target, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Name, err)
 	}
-	t.Server.Host, t.Server.Port = "127.0.0.1", place.Port
+	t.Server.Host, t.Server.Port, t.Extra = "127.0.0.1", place.Port, place.Extra
 	if t.Definition.Password || t.Scram {
 		t.Server.Password = place.Password()
 	}

@@ -70,6 +70,10 @@ var kinds = map[string]kind{
 	"refusal": {open: openRefusal, pooler: true, params: []string{"requests"}},
 	"silent":  {open: openSilent, pooler: true, shared: true, params: []string{"logins", "settle_s"}},
 	"idle":    {open: openIdle, pooler: true, shared: true, params: []string{"few", "settle_s"}},
+	"scrape": {
+		open: openScrape, pooler: true, shared: true,
+		params: []string{"routes", "rate", "slices", "slice_s", "scrapes"},
+	},
 	"storm": {
 		open: openStorm, pooler: true, shared: true,
 		params: []string{"steady_sessions", "steady_rate", "quiet_s", "limit_s"},

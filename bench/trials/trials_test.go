@@ -344,6 +344,18 @@ var moments = []moment{
 	},
 	{
 		scenarios.Scenario{
+			Kind: "scrape", Query: "select 1",
+			Params:  map[string]float64{"routes": 3, "rate": 100, "slices": 1, "slice_s": 0.2, "scrapes": 10},
+			Targets: []targets.Choice{{Args: []string{"--admin.listen=127.0.0.1:{{.Extra}}", "--admin.stats-users=postgres"}}},
+		},
+		10,
+		[]figures.Figure{
+			figures.Scrape, figures.ScrapeMost, figures.ScrapeCPU, figures.ScrapeSize, figures.Growth, figures.Alone, figures.Beside,
+			figures.Show, figures.BesideShow, figures.Rows, figures.BesideRows,
+		},
+	},
+	{
+		scenarios.Scenario{
 			Kind: "storm", Query: "select 1",
 			Params: map[string]float64{"steady_sessions": 4, "steady_rate": 100, "quiet_s": 0.2, "limit_s": 20},
 		},

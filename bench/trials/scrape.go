@@ -1,0 +1,254 @@
+package trials
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"pgkinetic/bench/figures"
+	"pgkinetic/bench/load"
+	"pgkinetic/bench/measure"
+)
+
+// scrape has many clients on many routes, a few of whom ask at a time, and looks at the pooler meanwhile: its metrics, its clients
+// by the console and by HTTP. The same requests alone say what that costs them.
+type scrape struct {
+	Setup
+	clients *load.Group
+	routes  int
+	http    http.Client
+	console *pgconn.PgConn
+}
+
+func openScrape(ctx context.Context, s Setup) (_ Trial, err error) {
+	t := &scrape{Setup: s, routes: s.Case.Count("routes"), http: http.Client{Timeout: load.Silence}}
+	if err := s.acquaint(ctx); err != nil {
+		return nil, err
+	}
+	classes := make([]load.Class, t.routes)
+	for i := range classes {
+		n := s.Case.Clients*(i+1)/t.routes - s.Case.Clients*i/t.routes
+		classes[i] = load.Class{Application: fmt.Sprintf("application-%03d", i), Query: s.Case.Query, Sessions: n}
+	}
+	if t.clients, err = load.Dial(s.server(), load.Measured, classes...); err != nil {
+		return nil, err
+	}
+	if err = t.greet(ctx); err == nil {
+		err = t.warmUp(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
+}
+
+// greet has every client ask once, so that each is what a client in use is.
+func (t *scrape) greet(ctx context.Context) error {
+	sessions := t.Case.Clients/t.routes + 1
+	for class := range t.routes {
+		tally, err := t.clients.Repeat(ctx, class, sessions, min(sessions, 4), 0)
+		if err == nil {
+			err = unexpected(tally)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// warmUp logs in to the console and looks at everything once.
+func (t *scrape) warmUp(ctx context.Context) (err error) {
+	s := t.Target.Server
+	dsn := fmt.Sprintf("host=%s port=%d user=%s dbname=pg_kinetic sslmode=disable", s.Host, s.Port, s.User)
+	if t.console, err = pgconn.Connect(ctx, dsn); err != nil {
+		return err
+	}
+	for range 10 {
+		for _, look := range t.looks() {
+			if _, err := look.once(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// look is one way to look at the pooler.
+type look struct {
+	time, worst figures.Figure
+	beside      figures.Figure
+	size        figures.Figure
+	once        func(context.Context) (bytes int64, err error)
+}
+
+func (t *scrape) looks() []look {
+	return []look{
+		{figures.Scrape, figures.ScrapeMost, figures.Beside, figures.ScrapeSize, func(ctx context.Context) (int64, error) { return t.get(ctx, "/metrics") }},
+		{figures.Show, figures.ShowMost, figures.BesideShow, "", t.show},
+		{figures.Rows, figures.RowsMost, figures.BesideRows, "", func(ctx context.Context) (int64, error) { return t.get(ctx, "/api/v1/clients") }},
+	}
+}
+
+// get reads an answer as Prometheus does: compressed, by a connection that stays.
+func (t *scrape) get(ctx context.Context, path string) (bytes int64, err error) {
+	address := net.JoinHostPort(t.Target.Server.Host, strconv.Itoa(t.Target.Extra))
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
+	if err != nil {
+		return 0, err
+	}
+	r.Header.Set("Accept-Encoding", "gzip") // set by hand: the client leaves it compressed
+	answer, err := t.http.Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("%s: %s", path, answer.Status)
+	}
+	return io.Copy(io.Discard, answer.Body)
+}
+
+// show reads all rows of SHOW CLIENTS; there are as many as clients, and the console's own.
+func (t *scrape) show(ctx context.Context) (rows int64, err error) {
+	results := t.console.Exec(ctx, "SHOW CLIENTS")
+	for results.NextResult() {
+		for reader := results.ResultReader(); reader.NextRow(); {
+			rows++
+		}
+	}
+	if err := results.Close(); err != nil {
+		return 0, err
+	}
+	if rows <= int64(t.Case.Clients) {
+		return 0, fmt.Errorf("SHOW CLIENTS has %d rows of %d clients", rows, t.Case.Clients)
+	}
+	return rows, nil
+}
+
+// Round runs slices of requests alone and beside each look, in turn, then looks as fast as it can.
+func (t *scrape) Round(ctx context.Context, n int) (round figures.Round, err error) {
+	looks := t.looks()
+	latencies := make([]load.Tally, len(looks)+1) // the last: alone
+	times := make([][]float64, len(looks))
+	sample := figures.Sample{}
+	worst := measure.Share{Free: 1}
+	for i := range t.Case.Count("slices") {
+		for k := range latencies {
+			k = (k + i) % len(latencies)
+			var l *look
+			if k < len(looks) {
+				l = &looks[k]
+			}
+			tally, took, share, err := t.slice(ctx, uint64(n+1)<<16|uint64(i), l)
+			if err != nil {
+				return round, err
+			}
+			latencies[k].Add(tally)
+			worst = worst.Worse(share)
+			if l != nil {
+				times[k] = append(times[k], took...)
+			}
+		}
+	}
+	sample[figures.Alone] = millis(latencies[len(looks)].Served.Quantile(0.99))
+	for k, l := range looks {
+		sample[l.beside] = millis(latencies[k].Served.Quantile(0.99))
+		sample[l.time], sample[l.worst] = figures.Median(times[k]), slices.Max(times[k])
+	}
+	if err := t.cost(ctx, sample); err != nil {
+		return round, err
+	}
+	return figures.Round{Others: worst.Others, Disturbed: !worst.Roomy(), Sample: sample}, nil
+}
+
+// slice offers the requests for a while, and looks once a second if there is something to look at. It gives how long each look
+// took, ms.
+func (t *scrape) slice(ctx context.Context, seed uint64, l *look) (all *load.Tally, times []float64, share measure.Share, err error) {
+	span := t.Case.Span("slice_s")
+	offers := make([]load.Offer, t.routes)
+	for i := range offers {
+		offers[i] = load.Offer{Rate: t.Case.Param("rate") / float64(t.routes), Span: span}
+	}
+	looking, stop := context.WithCancel(ctx)
+	failed := make(chan error, 1)
+	go func() { failed <- everySecond(looking, l, &times) }()
+	all = &load.Tally{}
+	spent, err := t.during(func() error {
+		tallies, err := t.clients.Offer(ctx, seed, offers...)
+		for _, one := range tallies {
+			all.Add(one)
+		}
+		return errors.Join(err, unexpected(all))
+	})
+	stop()
+	return all, times, spent.share, errors.Join(err, <-failed)
+}
+
+func everySecond(ctx context.Context, l *look, times *[]float64) error {
+	if l == nil {
+		return nil
+	}
+	for next := time.After(0); ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-next:
+		}
+		next = time.After(time.Second)
+		began := time.Now()
+		if _, err := l.once(context.WithoutCancel(ctx)); err != nil {
+			return err
+		}
+		*times = append(*times, millis(time.Since(began)))
+	}
+}
+
+// cost looks many times while nothing else happens: what one takes of the CPU, and whether memory stays what it was.
+func (t *scrape) cost(ctx context.Context, sample figures.Sample) error {
+	scrapes := t.Case.Count("scrapes")
+	repeat := func(n int) (err error) {
+		for range n {
+			var bytes int64
+			if bytes, err = t.get(ctx, "/metrics"); err != nil {
+				return err
+			}
+			sample[figures.ScrapeSize] = float64(bytes) / (1 << 10)
+		}
+		return nil
+	}
+	if err := repeat(scrapes / 10); err != nil { // buffers have their size
+		return err
+	}
+	before, err := measure.Resident(t.Target.Roots()...)
+	if err != nil {
+		return err
+	}
+	spent, err := t.during(func() error { return repeat(scrapes) })
+	if err != nil {
+		return err
+	}
+	after, err := measure.Resident(t.Target.Roots()...)
+	sample[figures.ScrapeCPU] = spent.pooler.Seconds() * 1e3 / float64(scrapes)
+	sample[figures.Growth] = float64(max(after-before, 0)) / (1 << 20)
+	return err
+}
+
+func (t *scrape) Close() error {
+	t.http.CloseIdleConnections()
+	if t.console != nil {
+		ctx, stop := context.WithTimeout(context.Background(), load.Silence)
+		defer stop()
+		_ = t.console.Close(ctx) // what it has failed at is said
+	}
+	t.clients.Close()
+	return nil
+}

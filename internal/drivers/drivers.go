@@ -31,22 +31,22 @@ const played = "played by hand: shown by the other programs"
 
 var drivers = []driver{
 	{
-		name: "pgx", title: "pgx (Go)", kind: golang, own: []string{"batch", "login"},
+		name: "pgx", title: "pgx (Go)", kind: golang, own: []string{"batch", "login", "console"},
 		variants: []string{"cache_statement", "cache_describe", "describe_exec", "exec", "simple_protocol"},
 	},
 	{
-		name: "psycopg3", title: "psycopg 3 (Python)", kind: python, own: []string{"pipeline", "cursor"},
+		name: "psycopg3", title: "psycopg 3 (Python)", kind: python, own: []string{"pipeline", "cursor", "console"},
 		variants: []string{"prepare_threshold=5", "prepare_threshold=0"},
 	},
 	{
-		name: "asyncpg", title: "asyncpg (Python)", kind: python, own: []string{"cursor"},
+		name: "asyncpg", title: "asyncpg (Python)", kind: python, own: []string{"cursor", "console"},
 		variants: []string{"statement_cache_size=100", "statement_cache_size=0"},
 	},
 	{
-		name: "node-postgres", title: "node-postgres (JavaScript)", kind: node, own: []string{"cursor", "stream", "login"},
+		name: "node-postgres", title: "node-postgres (JavaScript)", kind: node, own: []string{"cursor", "stream", "login", "console"},
 	},
 	{
-		name: "pgjdbc", title: "pgjdbc (Java)", kind: java, own: []string{"batch", "cursor", "login"},
+		name: "pgjdbc", title: "pgjdbc (Java)", kind: java, own: []string{"batch", "cursor", "login", "console"},
 		variants: []string{"prepareThreshold=1", "prepareThreshold=5", "prepareThreshold=0"},
 		fetch:    []string{"org.postgresql:postgresql:42.7.14"},
 	},
@@ -62,7 +62,7 @@ var drivers = []driver{
 		variants: []string{"binary_parameters=no", "binary_parameters=yes"},
 	},
 	{
-		name: "psycopg2", title: "psycopg2 (Python)", kind: python, own: []string{"cursor"},
+		name: "psycopg2", title: "psycopg2 (Python)", kind: python, own: []string{"cursor", "console"},
 	},
 	{
 		name: "sqlalchemy", title: "SQLAlchemy (Python)", kind: python, own: []string{"stream"},
@@ -74,7 +74,7 @@ var drivers = []driver{
 		lacks: map[string]string{"listen": "no such interface"},
 	},
 	{
-		name: "postgresjs", title: "postgres.js (JavaScript)", kind: node, own: []string{"pipeline", "cursor"},
+		name: "postgresjs", title: "postgres.js (JavaScript)", kind: node, own: []string{"pipeline", "cursor", "console"},
 		variants: []string{"prepare=true", "prepare=false"},
 	},
 	{

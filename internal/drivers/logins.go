@@ -68,6 +68,6 @@ func (l *logins) flags() []string {
 	return []string{
 		"--auth.method=hba", "--auth.hba-file=" + l.path("rules"), "--auth.users-file=" + l.path("users"),
 		"--tls.client-mode=prefer", "--tls.client-cert-file=" + l.path("server.crt"), "--tls.client-key-file=" + l.path("server.key"),
-		"--tls.client-ca-file=" + l.path("ca.crt"),
+		"--tls.client-ca-file=" + l.path("ca.crt"), "--admin.users=postgres",
 	}
 }

@@ -29,6 +29,20 @@ def with_connection(scenario):
     return run
 
 
+async def console(_):
+    async with asyncpg.create_pool(report.CONSOLE_URL, ssl=False, statement_cache_size=CACHE, min_size=1, max_size=2) as pool:
+        for _ in range(3):
+            async with pool.acquire() as connection, connection.transaction():
+                for view in report.CONSOLE_VIEWS:
+                    check(len(await connection.fetch("SHOW " + view)) > 0, True)
+        try:
+            await pool.fetch("SHOW NOTHING")
+        except asyncpg.PostgresSyntaxError:
+            pass
+        else:
+            raise AssertionError("no error")
+
+
 async def prepare(connection):
     kept = await connection.prepare("SELECT $1::text || '/kept', pg_backend_pid()")
     pids = set()
@@ -181,7 +195,7 @@ async def cursor(connection):
 async def main():
     report.version(asyncpg.__version__)
     return await report.run_async([("workers", workers) if f is workers else (f.__name__, with_connection(f)) for f in (
-        prepare, workers, error, transaction, copy, cancel, types, listen, setting, cursor)])
+        prepare, workers, error, transaction, copy, cancel, types, listen, setting, cursor, console)])
 
 
 sys.exit(asyncio.run(main()))

@@ -6,7 +6,7 @@ import pg from "pg";
 import copyStreams from "pg-copy-streams";
 import Cursor from "pg-cursor";
 import QueryStream from "pg-query-stream";
-import { backends, check, pause, rejects, run, url, version } from "./report.mjs";
+import { backends, check, consoleURL, pause, rejects, run, url, version } from "./report.mjs";
 
 async function connect(more) {
 	const client = new pg.Client({ connectionString: url, ...more });
@@ -222,7 +222,21 @@ async function login() {
 	await rejects(guess.connect(), "28P01");
 }
 
+async function console() {
+	const pool = new pg.Pool({ connectionString: consoleURL, max: 2 });
+	for (let i = 0; i < 3; i++) {
+		for (const view of ["POOLS", "CLIENTS", "SERVERS", "LISTS", "BACKPRESSURE", "LIMITS"]) {
+			const text = `SHOW ${view}`;
+			for (const query of [text, { name: view, text }, { text, queryMode: "extended" }]) {
+				check((await pool.query(query)).rows.length > 0, true);
+			}
+		}
+	}
+	await rejects(pool.query("SHOW NOTHING"), "42601");
+	await pool.end();
+}
+
 version("pg", "pg-cursor", "pg-query-stream", "pg-copy-streams");
 const scenarios = { prepare, error, transaction, copy, cancel, types, listen, setting, cursor, stream };
 const all = Object.entries(scenarios).map(([name, scenario]) => [name, withClient(scenario)]);
-await run(Object.fromEntries([...all, ["workers", workers], ["login", login]]));
+await run(Object.fromEntries([...all, ["workers", workers], ["login", login], ["console", console]]));

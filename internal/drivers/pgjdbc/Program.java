@@ -36,8 +36,30 @@ public class Program {
 	static String variant;
 
 	static Connection connect() throws SQLException {
+		return connectTo("postgres");
+	}
+
+	static Connection connectTo(String database) throws SQLException {
 		return DriverManager.getConnection("jdbc:postgresql://" + System.getenv("DRIVERS_HOST") + ":" + System.getenv("DRIVERS_PORT")
-			+ "/postgres?user=postgres&sslmode=disable&" + variant);
+			+ "/" + database + "?user=postgres&sslmode=disable&" + variant);
+	}
+
+	/** Views and a refusal on the console of the same port. */
+	static void console(Connection unused) throws Exception {
+		try (Connection connection = connectTo("pg_kinetic")) {
+			for (int i = 0; i < 7; i++) {
+				for (String view : new String[] {"POOLS", "CLIENTS", "SERVERS", "LISTS", "BACKPRESSURE", "LIMITS"}) {
+					try (PreparedStatement statement = connection.prepareStatement("SHOW " + view); ResultSet rows = statement.executeQuery()) {
+						check(rows.next(), true);
+					}
+				}
+			}
+			connection.setAutoCommit(false);
+			connection.createStatement().execute("SHOW STATE");
+			connection.commit();
+			fails("42601", () -> connection.createStatement().execute("SHOW NOTHING"));
+			connection.rollback();
+		}
 	}
 
 	/** Every method that applies, with TLS and without; a wrong password is told as one. */
@@ -357,6 +379,7 @@ public class Program {
 		scenarios.put("batch", Program::batch);
 		scenarios.put("cursor", Program::cursor);
 		scenarios.put("login", Program::login);
+		scenarios.put("console", Program::console);
 		int status = 0;
 		for (Map.Entry<String, Scenario> entry : scenarios.entrySet()) {
 			try (Connection connection = connect()) {

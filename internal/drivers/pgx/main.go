@@ -40,6 +40,7 @@ func main() {
 		{Name: "setting", Run: with(setting)},
 		{Name: "batch", Run: with(batch)},
 		{Name: "login", Run: login},
+		{Name: "console", Run: console},
 	}))
 }
 
@@ -87,8 +88,39 @@ func login(ctx context.Context) error {
 	return nil
 }
 
-func connect(ctx context.Context) (*pgx.Conn, error) {
-	config, err := pgx.ParseConfig(report.URL() + "?sslmode=disable")
+// console: views and a refusal on the console of the same port.
+func console(ctx context.Context) error {
+	conn, err := connectTo(ctx, report.ConsoleURL())
+	if err != nil {
+		return err
+	}
+	for range 3 {
+		tx, err := conn.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		for _, view := range []string{"POOLS", "CLIENTS", "SERVERS", "LISTS", "BACKPRESSURE", "LIMITS"} {
+			rows, err := tx.Query(ctx, "SHOW "+view)
+			if err != nil {
+				return err
+			}
+			all, err := pgx.CollectRows(rows, pgx.RowToMap)
+			if err != nil || len(all) == 0 {
+				return fmt.Errorf("SHOW %s: %v, %w", view, all, err)
+			}
+		}
+		if err := tx.Commit(ctx); err != nil {
+			return err
+		}
+	}
+	_, err = conn.Exec(ctx, "SHOW NOTHING")
+	return errors.Join(wants("42601", err), conn.Close(ctx))
+}
+
+func connect(ctx context.Context) (*pgx.Conn, error) { return connectTo(ctx, report.URL()) }
+
+func connectTo(ctx context.Context, url string) (*pgx.Conn, error) {
+	config, err := pgx.ParseConfig(url + "?sslmode=disable")
 	if err != nil {
 		return nil, err
 	}

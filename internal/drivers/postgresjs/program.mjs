@@ -2,7 +2,7 @@
 import { Readable } from "node:stream";
 import { pipeline as pump } from "node:stream/promises";
 import postgres from "postgres";
-import { backends, check, pause, rejects, run, url, variant, version } from "./report.mjs";
+import { backends, check, consoleURL, pause, rejects, run, url, variant, version } from "./report.mjs";
 
 const connect = (more) => postgres(url, { max: 1, prepare: variant === "prepare=true", onnotice: () => {}, ...more });
 
@@ -154,7 +154,20 @@ async function cursor(sql) {
 	}
 }
 
+// Types of the database's own are looked up unless that is switched off: a console has none.
+async function console() {
+	const sql = postgres(consoleURL, { max: 2, prepare: variant === "prepare=true", onnotice: () => {}, fetch_types: false });
+	for (let i = 0; i < 3; i++) {
+		for (const view of ["POOLS", "CLIENTS", "SERVERS", "LISTS", "BACKPRESSURE", "LIMITS"]) {
+			check((await sql.unsafe(`SHOW ${view}`)).length > 0, true);
+		}
+		await sql.begin(async (transaction) => check((await transaction`SHOW POOLS`).length > 0, true));
+	}
+	await rejects(sql`SHOW NOTHING`, "42601");
+	await sql.end({ timeout: 5 });
+}
+
 version("postgres");
 const scenarios = { prepare, error, transaction, copy, cancel, types, listen, setting, pipeline, cursor };
 const all = Object.entries(scenarios).map(([name, scenario]) => [name, withSession(scenario)]);
-await run(Object.fromEntries([...all, ["workers", workers]]));
+await run(Object.fromEntries([...all, ["workers", workers], ["console", console]]));

@@ -195,10 +195,26 @@ def cursor(_):
     block.close()
 
 
+def console(_):
+    connection = psycopg2.connect(report.CONSOLE_URL, connect_timeout=20)
+    for _ in range(3):
+        for view in report.CONSOLE_VIEWS:
+            check(len(rows(connection, "SHOW " + view)) > 0, True)
+        connection.commit()
+    try:
+        rows(connection, "SHOW NOTHING")
+    except errors.SyntaxError:
+        connection.reset()
+    else:
+        raise AssertionError("no error")
+    check(len(rows(connection, "SHOW VERSION")), 1)
+    connection.close()
+
+
 def main():
     report.version(psycopg2.__version__.split()[0])
     report.run([("workers", workers) if f is workers else (f.__name__, with_connection(f)) for f in (
-        prepare, workers, error, transaction, copy, cancel, types, listen, setting, cursor)])
+        prepare, workers, error, transaction, copy, cancel, types, listen, setting, cursor, console)])
 
 
 main()

@@ -19,6 +19,20 @@ def connect():
     return psycopg.connect(report.URL, autocommit=True, prepare_threshold=THRESHOLD, connect_timeout=20)
 
 
+def console(_):
+    with psycopg.connect(report.CONSOLE_URL, prepare_threshold=THRESHOLD) as connection:
+        for _ in range(7):
+            with connection.transaction():
+                for view in report.CONSOLE_VIEWS:
+                    check(len(connection.execute("SHOW " + view).fetchall()) > 0, True)
+        try:
+            connection.execute("SHOW NOTHING")
+        except errors.SyntaxError:
+            connection.rollback()
+        else:
+            raise AssertionError("no error")
+
+
 def one(connection, sql, *args):
     return connection.execute(sql, args).fetchone()[0]
 
@@ -220,7 +234,7 @@ def cursor(connection):
 def main():
     report.version("%s, libpq %s" % (psycopg.__version__, ".".join(map(str, divmod(psycopg.pq.version(), 10000)))))
     report.run([("workers", workers) if f is workers else (f.__name__, with_connection(f)) for f in (
-        prepare, workers, error, transaction, copy, cancel, types, listen, setting, pipeline, cursor)])
+        prepare, workers, error, transaction, copy, cancel, types, listen, setting, pipeline, cursor, console)])
 
 
 main()

@@ -44,6 +44,9 @@ func Backends(pids map[int]bool) { fmt.Println("backends", len(pids)) }
 // URL is the pooler's, of the form postgres://user@host:port/database.
 func URL() string { return os.Getenv("DRIVERS_URL") }
 
+// ConsoleURL is that of the console.
+func ConsoleURL() string { return strings.TrimSuffix(URL(), "/postgres") + "/pg_kinetic" }
+
 // Addr is the pooler's host:port.
 func Addr() string { return os.Getenv("DRIVERS_HOST") + ":" + os.Getenv("DRIVERS_PORT") }
 

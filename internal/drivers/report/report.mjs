@@ -3,6 +3,7 @@ import { isDeepStrictEqual, inspect } from "node:util";
 import { readFileSync } from "node:fs";
 
 export const url = process.env.DRIVERS_URL;
+export const consoleURL = url.replace(/\/postgres$/, "/pg_kinetic");
 export const variant = process.argv[2] ?? "";
 const limit = 40_000; // of one scenario, so that one that hangs is named
 

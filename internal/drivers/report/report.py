@@ -5,6 +5,8 @@ import sys
 HOST = os.environ["DRIVERS_HOST"]
 PORT = int(os.environ["DRIVERS_PORT"])
 URL = os.environ["DRIVERS_URL"]
+CONSOLE_URL = URL.removesuffix("/postgres") + "/pg_kinetic"
+CONSOLE_VIEWS = ("POOLS", "CLIENTS", "SERVERS", "LISTS", "BACKPRESSURE", "LIMITS")
 VARIANT = sys.argv[1] if len(sys.argv) > 1 else ""
 
 _status = 0

@@ -93,12 +93,15 @@ func (e *Engine) sqlStates() (all []view.Count) {
 }
 
 func (e *Engine) routeMetrics(now int64) (all []view.RouteMetrics) {
-	for _, k := range e.sums(now) {
+	sums := e.sums(now)
+	all = make([]view.RouteMetrics, 0, len(sums))
+	for _, k := range sums {
 		r := view.RouteMetrics{
 			Route: k.stats.label, InFlight: k.inFlight, Waiting: k.waiting, LimitInFlight: k.limit, LimitWaiters: k.maxWaiters,
 			SaturationInFlight: k.fullInFlight, SaturationWaiters: k.fullWaiters,
 			QueryMs: k.took(durationQuery), TransactionMs: k.took(durationXact),
 		}
+		r.Events = make([]view.Count, 0, outcomes)
 		for o := admission.Queued; int(o) < outcomes; o++ {
 			r.Events = append(r.Events, view.Count{Label: outcomeNames[o], N: k.counts[o]})
 		}

@@ -170,15 +170,31 @@ func newHistogram() view.Histogram {
 	return view.Histogram{BoundsMs: waitBoundsMs[:], Counts: make([]uint64, len(waitBoundsMs)+1)}
 }
 
-// byCause gives what all loops have observed, split by cause.
+// byCause gives what all loops have observed, split by cause; the zero Histogram of
+// a cause for which nobody has waited, as of most.
 func (s *routeStats) byCause() (all [admission.Causes]view.Histogram) {
-	for cause := range all {
-		all[cause] = newHistogram()
-		for i := range s.waits {
-			s.waits[i][cause].addTo(&all[cause])
+	for i := range s.waits {
+		for cause := range all {
+			k := &s.waits[i][cause]
+			if k.empty() {
+				continue
+			}
+			if all[cause].Counts == nil {
+				all[cause] = newHistogram()
+			}
+			k.addTo(&all[cause])
 		}
 	}
 	return all
+}
+
+func (k *waitHistogram) empty() bool {
+	for b := range k.buckets {
+		if k.buckets[b].v.Load() > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // wholeWaits gives what all loops have observed of whole waits.

@@ -39,7 +39,7 @@ type Metric struct {
 // Write writes one snapshot and, behind it, the state of this process. It allocates
 // little beside one buffer, and gives to's error.
 func Write(to io.Writer, m *view.Metrics, version string) error {
-	w := writer{to: to, buf: make([]byte, 0, flushAt+4<<10), version: version}
+	w := writer{to: to, buf: make([]byte, 0, flushAt+spare), version: version}
 	for i := range Table {
 		w.begin(&Table[i])
 		Table[i].write(&w, m)
@@ -53,7 +53,7 @@ func Write(to io.Writer, m *view.Metrics, version string) error {
 	}
 	guarded := failing{to: to}
 	runtime.WriteProcessMetrics(&guarded)
-	runtime.WriteFDMetrics(&guarded)
+	writeDescriptors(&guarded)
 	return guarded.err
 }
 

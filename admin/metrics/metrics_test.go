@@ -218,6 +218,29 @@ func TestProcessMetrics(t *testing.T) {
 	}
 }
 
+// Descriptors are counted without being listed.
+func TestOpenDescriptors(t *testing.T) {
+	open := func() float64 {
+		families := exposition(t, &view.Metrics{})
+		if limit := families["process_max_fds"].Metric[0].Gauge.GetValue(); limit < 100 {
+			t.Errorf("%v descriptors may be open", limit)
+		}
+		return families["process_open_fds"].Metric[0].Gauge.GetValue()
+	}
+	before := open()
+	const more = 50
+	for range more {
+		f, err := os.Open(os.DevNull)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+	}
+	if after := open(); after != before+more {
+		t.Errorf("%v open descriptors, and with %d more %v", before, more, after)
+	}
+}
+
 // limited takes so many bytes and fails then.
 type limited struct{ room int }
 

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"io"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -9,10 +10,15 @@ import (
 )
 
 // State: a writer is one exposition under way; it belongs to the goroutine that
-// writes. Invariants: at most flushAt bytes and one sample wait in buf; after an
-// error nothing more is written.
+// writes. Invariants: at most flushAt bytes and one sample, or the buckets of one
+// distribution, wait in buf; after an error nothing more is written.
 
-const flushAt = 32 << 10
+const (
+	flushAt = 32 << 10
+	// spare is room for what is written between two looks at flushAt: the buckets of a
+	// distribution whose labels are as long as names get.
+	spare = 16 << 10
+)
 
 type writer struct {
 	to      io.Writer
@@ -20,6 +26,11 @@ type writer struct {
 	err     error
 	metric  *Metric // whose samples are written
 	version string
+
+	// Most of an exposition is buckets, whose lines differ in little.
+	prefix []byte   // of the lines of a distribution, up to the value of le
+	bounds []string // as le shows the bounds, +Inf included,
+	of     []float64
 }
 
 // begin writes what stands before the samples of a metric.
@@ -49,19 +60,17 @@ func (w *writer) gauge(v float64, labels ...string) {
 
 // histogram writes the samples of one distribution.
 func (w *writer) histogram(h *view.Histogram, labels ...string) {
+	begin := len(w.buf)
+	w.series("_bucket", labels)
+	w.label("le")
+	w.prefix = append(w.prefix[:0], w.buf[begin:]...)
+	w.buf = w.buf[:begin]
+	bounds := w.boundsOf(h)
 	var total uint64
 	for i, n := range h.Counts {
 		total += n
-		w.series("_bucket", labels)
-		w.label("le")
-		if i < len(h.BoundsMs) {
-			w.float(h.BoundsMs[i])
-		} else {
-			w.buf = append(w.buf, "+Inf"...)
-		}
-		w.buf = append(w.buf, `"} `...)
-		w.buf = strconv.AppendUint(w.buf, total, 10)
-		w.endLine()
+		w.buf = append(append(append(w.buf, w.prefix...), bounds[i]...), `"} `...)
+		w.buf = append(strconv.AppendUint(w.buf, total, 10), '\n')
 	}
 	w.series("_sum", labels)
 	w.close()
@@ -71,6 +80,18 @@ func (w *writer) histogram(h *view.Histogram, labels ...string) {
 	w.close()
 	w.buf = strconv.AppendUint(w.buf, total, 10)
 	w.endLine()
+}
+
+// boundsOf gives the values of le, which are the same for many distributions.
+func (w *writer) boundsOf(h *view.Histogram) []string {
+	if w.bounds == nil || !slices.Equal(w.of, h.BoundsMs) {
+		w.bounds, w.of = w.bounds[:0], h.BoundsMs
+		for _, bound := range h.BoundsMs {
+			w.bounds = append(w.bounds, strconv.FormatFloat(bound, 'g', -1, 64))
+		}
+		w.bounds = append(w.bounds, "+Inf")
+	}
+	return w.bounds
 }
 
 // series writes name, suffix and labels, and leaves the labels open.

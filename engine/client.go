@@ -345,15 +345,24 @@ func (c *client) readFailed(err error) {
 		}
 		return
 	}
-	c.close(reasonClientGone)
+	c.close(c.whyGone())
+}
+
+// whyGone is why a client is gone that hangs up: a console's client may have sent
+// its Terminate just before, which its session has not read yet.
+func (c *client) whyGone() closeReason {
+	if c.console != nil && c.console.left {
+		return reasonClientTerminate
+	}
+	return reasonClientGone
 }
 
 // hungUp: the peer has closed or reset. A cancel request that came with it is
 // carried out, since its sender need not wait for an answer; a Terminate names
 // the better reason; anything else that was not started is dropped.
 func (c *client) hungUp() {
-	reason := reasonClientGone
-	if (c.state == clientIdle || c.state == clientStartup) && c.in.Len() == 0 && !c.held {
+	reason := c.whyGone()
+	if (c.state == clientIdle || c.state == clientStartup || c.state == clientConsole) && c.in.Len() == 0 && !c.held {
 		buf := c.w.loop.Scratch()
 		n, err := c.sock.Read(buf)
 		switch {

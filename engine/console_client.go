@@ -15,6 +15,7 @@ package engine
 //   - at most consoleMost console clients are there
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -74,6 +75,7 @@ type consoleRun struct {
 	name     string // of the database asked for
 	user     string
 	admin    bool
+	left     bool // the bytes that came last end with a Terminate
 }
 
 // isConsole tells whether a database's name means the console.
@@ -138,6 +140,7 @@ func (c *client) consumeConsole(p []byte) int {
 	n := min(len(p), c.console.bridge.room())
 	if n > 0 {
 		c.console.bridge.offer(p[:n])
+		c.console.left = bytes.HasSuffix(p[:n], protocol.AppendTerminate(nil))
 	}
 	c.held = n < len(p)
 	return n

@@ -232,3 +232,28 @@ func TestConsoleName(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 }
+
+// A console's client that sends Terminate and closes is not told to be gone without a word, whatever its session has read by then.
+func TestConsoleSaysWhoLeft(t *testing.T) {
+	t.Parallel()
+	host := pgmock.Start(t)
+	log := &journal{}
+	text := fmt.Sprintf("databases: [{name: \"*\", hosts: [%q]}]\n%s", host.Addr(), consoleSettings)
+	_, address := startWith(t, text, slog.New(slog.NewJSONHandler(log, nil)), []engine.Option{engine.WithConsole(tinyConsole(make(chan string, 100)))})
+	const rounds = 30
+	for i := range 2 * rounds {
+		c := pgwire.Login(t, "tcp", address, "user", "root", "database", "pgbouncer")
+		if i%2 == 0 {
+			send(t, c, pgwire.Terminate())
+		}
+		c.Close()
+	}
+	until(t, "all have left", func() bool { return len(log.lines(t, "console disconnected")) == 2*rounds })
+	causes := map[any]int{}
+	for _, line := range log.lines(t, "console disconnected") {
+		causes[line["cause"]]++
+	}
+	if causes["client_gone"] != rounds || causes["client_terminate"] != rounds {
+		t.Errorf("%v", causes)
+	}
+}

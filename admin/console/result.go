@@ -18,7 +18,7 @@ type field struct {
 	kind view.Kind
 }
 
-// row is one row of an answer.
+// row is one row of an answer, valid until the next one is made.
 type row interface {
 	// value appends the i-th column's value; ok is false for a NULL.
 	value(dst []byte, i int, inBinary bool) (out []byte, ok bool)
@@ -96,7 +96,7 @@ type viewRow struct {
 	of      reflect.Value
 }
 
-func (r viewRow) value(dst []byte, i int, inBinary bool) ([]byte, bool) {
+func (r *viewRow) value(dst []byte, i int, inBinary bool) ([]byte, bool) {
 	if inBinary {
 		return r.columns[i].AppendBinary(dst, r.of)
 	}
@@ -106,8 +106,10 @@ func (r viewRow) value(dst []byte, i int, inBinary bool) ([]byte, bool) {
 // viewRows are the rows of a view with these columns.
 func viewRows[T any](columns []view.Column, rows iter.Seq[T]) iter.Seq[row] {
 	return func(yield func(row) bool) {
-		for r := range rows {
-			if !yield(viewRow{columns, reflect.ValueOf(r)}) {
+		var of T
+		r := &viewRow{columns, reflect.ValueOf(&of).Elem()}
+		for of = range rows {
+			if !yield(r) {
 				return
 			}
 		}

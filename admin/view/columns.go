@@ -99,7 +99,7 @@ func (c Column) AppendText(b []byte, row reflect.Value) (text []byte, ok bool) {
 	case Number:
 		return strconv.AppendFloat(b, v.Float(), 'f', -1, 64), true
 	case Time:
-		return v.Interface().(time.Time).UTC().AppendFormat(b, TimeLayout), true
+		return timeOf(v).UTC().AppendFormat(b, TimeLayout), true
 	}
 	return strconv.AppendInt(b, integer(v), 10), true
 }
@@ -134,7 +134,15 @@ func (c Column) field(row reflect.Value) (v reflect.Value, ok bool) {
 		}
 		v = v.Elem()
 	}
-	return v, c.Kind != Time || !v.Interface().(time.Time).IsZero()
+	return v, c.Kind != Time || !timeOf(v).IsZero()
+}
+
+// timeOf reads a time. One that lies in a variable is not copied to the heap.
+func timeOf(v reflect.Value) time.Time {
+	if v.CanAddr() {
+		return *v.Addr().Interface().(*time.Time)
+	}
+	return v.Interface().(time.Time)
 }
 
 func integer(v reflect.Value) int64 {

@@ -26,7 +26,7 @@ func (c Column) AppendJSON(b []byte, row reflect.Value) []byte {
 			return append(b, "null"...)
 		}
 	case Time:
-		return append(v.Interface().(time.Time).UTC().AppendFormat(append(b, '"'), time.RFC3339Nano), '"')
+		return append(timeOf(v).UTC().AppendFormat(append(b, '"'), time.RFC3339Nano), '"')
 	}
 	b, _ = c.AppendText(b, row)
 	return b

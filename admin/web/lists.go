@@ -43,8 +43,10 @@ func list[T any](of func(admin.Views) []T) func(admin.Views) ([]view.Column, ite
 func sequence[T any](of func(admin.Views) iter.Seq[T]) func(admin.Views) ([]view.Column, iter.Seq[reflect.Value]) {
 	return func(v admin.Views) ([]view.Column, iter.Seq[reflect.Value]) {
 		return view.Columns(*new(T)), func(yield func(reflect.Value) bool) {
-			for row := range of(v) {
-				if !yield(reflect.ValueOf(&row).Elem()) {
+			var row T // each one in its turn: nobody keeps a row
+			at := reflect.ValueOf(&row).Elem()
+			for row = range of(v) {
+				if !yield(at) {
 					return
 				}
 			}

@@ -36,6 +36,27 @@ func TestEchoDoesNotAlloc(t *testing.T) {
 	}
 }
 
+func TestNamesDoNotAlloc(t *testing.T) {
+	fd, _ := pair(t, "tcp")
+	l := startLoop(t)
+	e := &echo{limit: 64}
+	on(t, l, func() {
+		if err := l.Add(&e.Socket, fd, false, e); err != nil {
+			t.Error(err)
+			return
+		}
+		const rounds = 1000
+		if n := mallocs(func() {
+			for range rounds {
+				e.Local()
+				e.Peer()
+			}
+		}); n > background {
+			t.Errorf("%d allocations for %d names", n, 2*rounds)
+		}
+	})
+}
+
 func TestMailboxDoesNotAlloc(t *testing.T) {
 	const rounds = 10_000
 	p := newPingPong(t)

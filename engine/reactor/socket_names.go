@@ -1,34 +1,42 @@
 package reactor
 
 import (
+	"encoding/binary"
 	"net/netip"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
 // Local returns the socket's own address; the zero value for a Unix socket. It is a
 // system call. Loop only.
-func (s *Socket) Local() netip.AddrPort {
-	if s.flags&flagOpen == 0 {
-		return netip.AddrPort{}
-	}
-	sa, err := unix.Getsockname(int(s.fd))
-	if err != nil {
-		return netip.AddrPort{}
-	}
-	return addrPort(sa)
-}
+func (s *Socket) Local() netip.AddrPort { return s.name(unix.SYS_GETSOCKNAME) }
 
 // Peer is Local of the other side.
-func (s *Socket) Peer() netip.AddrPort {
+func (s *Socket) Peer() netip.AddrPort { return s.name(unix.SYS_GETPEERNAME) }
+
+// name makes the system call. unix.Getsockname would ask for the protocol too and
+// allocate twice, and a view asks for the address of each client.
+func (s *Socket) name(call uintptr) netip.AddrPort {
 	if s.flags&flagOpen == 0 {
 		return netip.AddrPort{}
 	}
-	sa, err := unix.Getpeername(int(s.fd))
-	if err != nil {
+	var sa unix.RawSockaddrAny
+	size := uint32(unix.SizeofSockaddrAny)
+	_, _, errno := unix.RawSyscall(call, uintptr(s.fd), uintptr(unsafe.Pointer(&sa)), uintptr(unsafe.Pointer(&size)))
+	if errno != 0 {
 		return netip.AddrPort{}
 	}
-	return addrPort(sa)
+	port := func(p *uint16) uint16 { return binary.BigEndian.Uint16((*[2]byte)(unsafe.Pointer(p))[:]) }
+	switch sa.Addr.Family {
+	case unix.AF_INET:
+		in := (*unix.RawSockaddrInet4)(unsafe.Pointer(&sa))
+		return netip.AddrPortFrom(netip.AddrFrom4(in.Addr), port(&in.Port))
+	case unix.AF_INET6:
+		in := (*unix.RawSockaddrInet6)(unsafe.Pointer(&sa))
+		return netip.AddrPortFrom(netip.AddrFrom16(in.Addr), port(&in.Port))
+	}
+	return netip.AddrPort{}
 }
 
 // PeerPID returns the process on the other side of a Unix socket, as the kernel

@@ -57,23 +57,20 @@ func (b *bridge) turn() {
 	b.mu.Unlock()
 }
 
-// room is how many bytes the loop may offer now; if there is none, it is woken when
-// there is. The loop's.
-func (b *bridge) room() int {
+// offer gives the session a copy of as much of p as there is room for, and tells how
+// much that is; if it is not all, the loop is woken when there is room again. The
+// loop's.
+func (b *bridge) offer(p []byte) (taken int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n := bridgeBuffer - len(b.in)
-	b.waits = n == 0
-	return n
-}
-
-// offer gives the session a copy of p, at most room bytes. The loop's.
-func (b *bridge) offer(p []byte) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.in = append(b.in, p...)
-	b.peak = max(b.peak, len(b.in))
-	b.changed.Signal()
+	taken = min(len(p), bridgeBuffer-len(b.in))
+	b.waits = taken < len(p)
+	if taken > 0 {
+		b.in = append(b.in, p[:taken]...)
+		b.peak = max(b.peak, len(b.in))
+		b.changed.Signal()
+	}
+	return taken
 }
 
 // take moves what the session has written to the end of dst; over: there will be no

@@ -43,13 +43,12 @@ func TestBridge(t *testing.T) {
 	}()
 	var got []byte
 	for left := sent; len(got) < len(sent); {
-		if n := min(b.room(), len(left), 1+rand.IntN(20000)); n > 0 {
-			b.offer(left[:n])
-			left = left[n:]
-		}
+		n := min(len(left), 1+rand.IntN(2*bridgeBuffer))
+		taken := b.offer(left[:n])
+		left = left[taken:]
 		before := len(got)
 		b.turn()
-		if got, _ = b.take(got); len(got) == before && (len(left) == 0 || b.room() == 0) {
+		if got, _ = b.take(got); len(got) == before && (len(left) == 0 || taken < n) {
 			<-woken
 		}
 	}

@@ -12,13 +12,15 @@ package engine
 //     closes after it
 //   - a session's context ends when its client is gone; its goroutine then ends by
 //     itself, and Stop waits for that
-//   - at most consoleMost console clients are there
+//   - at most consoleMost console clients are there, of whom consoleForAdmins can only be users of admin.users
 
 import (
 	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -27,8 +29,13 @@ import (
 	"pgkinetic/protocol"
 )
 
-// consoleMost bounds the sessions of consoles.
-const consoleMost = 64
+const (
+	// consoleMost bounds the sessions of consoles.
+	consoleMost = 64
+	// consoleForAdmins of them are kept from those who may only look, whose programs
+	// would otherwise lock out whoever is to see to it.
+	consoleForAdmins = 8
+)
 
 // ConsoleClient is who a console's session is for.
 type ConsoleClient struct {
@@ -87,15 +94,19 @@ func (e *Engine) isConsole(database string) bool {
 func (c *client) enterConsole(run *authRun) {
 	w, admin := c.w, &c.w.eng.settings.Load().cfg.Admin
 	isAdmin := slices.Contains(admin.Users, run.user)
+	most := int64(consoleMost)
+	if !isAdmin {
+		most -= consoleForAdmins
+	}
 	switch {
 	case !isAdmin && !slices.Contains(admin.StatsUsers, run.user):
 		c.fatal(reasonLoginRefused, loginError(protocol.CodeInvalidAuthorization,
 			fmt.Sprintf("user %q may not use the console; admin.users and admin.stats_users say who may", run.user)))
 		return
-	case w.eng.consoles.open.Add(1) > consoleMost:
+	case w.eng.consoles.open.Add(1) > most:
 		w.eng.consoles.open.Add(-1)
 		c.fatal(reasonTooManyClients, loginError(protocol.CodeTooManyConnections,
-			fmt.Sprintf("too many consoles are open (%d)", consoleMost)))
+			fmt.Sprintf("too many consoles are open (%d)", most)))
 		return
 	}
 	w.stats.clientsOpen.Add(-1)
@@ -117,19 +128,25 @@ func (c *client) enterConsole(run *authRun) {
 	if w.eng.logsConnections() {
 		w.log.Info("console connected", "client", c.id, "address", c.address(), "user", run.user, "admin", isAdmin, "tls", c.sock.IsSecure())
 	}
-	w.eng.consoles.begin(k, who)
+	w.eng.consoles.begin(k, who, w.log)
 	c.armTimer()
 	w.later(c) // what it has sent already
 }
 
-// begin starts a session's goroutine.
-func (all *consoles) begin(k *consoleRun, who ConsoleClient) {
+// begin starts a session's goroutine. A session that panics is over, and nothing else is.
+func (all *consoles) begin(k *consoleRun, who ConsoleClient, log *slog.Logger) {
 	ctx, stop := context.WithCancel(all.ctx)
 	k.stop = stop
 	all.running.Go(func() {
 		defer stop()
 		defer k.bridge.end()
-		context.AfterFunc(ctx, k.bridge.cut)
+		// A session that ends by itself is not cut: its last words are on the bridge still.
+		defer context.AfterFunc(ctx, k.bridge.cut)()
+		defer func() {
+			if p := recover(); p != nil {
+				log.Error("a console session has failed", "user", who.User, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			}
+		}()
 		all.serve(ctx, k.bridge, who)
 	})
 }
@@ -137,11 +154,8 @@ func (all *consoles) begin(k *consoleRun, who ConsoleClient) {
 // consumeConsole passes what the client has sent on to its session, as far as there
 // is room.
 func (c *client) consumeConsole(p []byte) int {
-	n := min(len(p), c.console.bridge.room())
-	if n > 0 {
-		c.console.bridge.offer(p[:n])
-		c.console.left = bytes.HasSuffix(p[:n], protocol.AppendTerminate(nil))
-	}
+	n := c.console.bridge.offer(p)
+	c.console.left = bytes.HasSuffix(p[:n], protocol.AppendTerminate(nil))
 	c.held = n < len(p)
 	return n
 }

@@ -18,8 +18,8 @@ import (
 	"pgkinetic/internal/pgwire"
 )
 
-// tinyConsole is a session that knows three commands: "who" tells whom it is for, "many N" answers with N rows of 1 KiB,
-// "wait" until it is cancelled or the client is gone, which it tells over gone.
+// tinyConsole is a session that knows a few commands: "who" tells whom it is for, "many N" answers with N rows of 1 KiB,
+// "wait" until it is cancelled or the client is gone, which it tells over gone; "leave" ends it with last words, "panic" without.
 func tinyConsole(gone chan<- string) engine.ServeConsole {
 	return func(ctx context.Context, conn io.ReadWriter, who engine.ConsoleClient) {
 		b := pgproto3.NewBackend(conn, conn)
@@ -41,6 +41,12 @@ func tinyConsole(gone chan<- string) engine.ServeConsole {
 			case q.String == "who":
 				text := fmt.Sprintf("%s %s %v %v", who.User, who.Database, who.Params, who.Admin)
 				b.Send(&pgproto3.DataRow{Values: [][]byte{[]byte(text)}})
+			case q.String == "leave":
+				b.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: "57P01", Message: "last words"})
+				_ = b.Flush()
+				return
+			case q.String == "panic":
+				panic("of a console")
 			case q.String == "wait":
 				b.Send(&pgproto3.NoticeResponse{Message: "waits"})
 				if b.Flush() != nil {
@@ -106,18 +112,26 @@ func TestConsoleLogin(t *testing.T) {
 	until(t, "one client is left, consoles not being counted among them", func() bool { return e.Totals().Clients == 1 })
 }
 
-// There are at most 64 consoles, and whoever leaves makes room.
+// There are at most 64 consoles, of which users who may only look cannot have the last 8, and whoever leaves makes room.
 func TestConsolesAreBounded(t *testing.T) {
 	t.Parallel()
 	host := pgmock.Start(t)
 	_, address, gone := startConsole(t, host.Addr(), consoleSettings)
 	var all []*pgwire.Conn
-	for range 64 {
-		all = append(all, pgwire.Login(t, "tcp", address, "user", "root", "database", "pgbouncer"))
+	full := func(user string) {
+		t.Helper()
+		_, err := pgwire.Dial(t, "tcp", address).Login(0, "user", user, "database", "pgbouncer")
+		refused(t, err, "FATAL", "53300")
 	}
-	c := pgwire.Dial(t, "tcp", address)
-	_, err := c.Login(0, "user", "root", "database", "pgbouncer")
-	refused(t, err, "FATAL", "53300")
+	for i := range 64 {
+		user := "watcher"
+		if i >= 56 {
+			full(user)
+			user = "root"
+		}
+		all = append(all, pgwire.Login(t, "tcp", address, "user", user, "database", "pgbouncer"))
+	}
+	full("root")
 	send(t, all[0], pgwire.Terminate())
 	if why := <-gone; !strings.Contains(why, "Terminate") {
 		t.Errorf("the session ended by %s", why)
@@ -138,8 +152,8 @@ func TestConsoleFlow(t *testing.T) {
 	const requests, rows = 40, 500
 	sent := make(chan error)
 	go func() {
-		for range requests {
-			if err := c.Send(pgwire.Query(fmt.Sprintf("many %d", rows) + strings.Repeat(" ", 5000))); err != nil {
+		for i := range requests {
+			if err := c.Send(pgwire.Query(fmt.Sprintf("many %d", rows) + strings.Repeat(" ", 5000*i))); err != nil { // up to thrice what the bridge holds
 				sent <- err
 				return
 			}
@@ -153,6 +167,29 @@ func TestConsoleFlow(t *testing.T) {
 		}
 	}
 	if err := <-sent; err != nil {
+		t.Error(err)
+	}
+}
+
+// What a session says last reaches its client, and a session that breaks takes nobody with it.
+func TestConsoleEnds(t *testing.T) {
+	t.Parallel()
+	host := pgmock.Start(t)
+	e, address, _ := startConsole(t, host.Addr(), consoleSettings)
+	for range 20 {
+		c := pgwire.Login(t, "tcp", address, "user", "watcher", "database", "pgbouncer")
+		send(t, c, pgwire.Query("leave"))
+		if all, err := c.ReadAll(); err != nil || typesOf(all) != "E" {
+			t.Fatalf("got %s, %v", pgwire.Transcript(all), err)
+		}
+	}
+	broken := pgwire.Login(t, "tcp", address, "user", "watcher", "database", "pgbouncer")
+	send(t, broken, pgwire.Query("panic"))
+	if all, _ := broken.ReadAll(); len(all) != 0 {
+		t.Errorf("got %s", pgwire.Transcript(all))
+	}
+	one(t, pgwire.Login(t, "tcp", address, "user", "root", "database", "pgbouncer"), "who")
+	if err := e.Alive(); err != nil {
 		t.Error(err)
 	}
 }

@@ -60,7 +60,7 @@ func TestConsolePsqlSession(t *testing.T) {
 			`now connected to database "pgbouncer"`, `database "pgbouncer" as user "postgres"`, stateAsCSV,
 		}, 0},
 		{"\\c - app\nSHOW STATE;\nPAUSE;\n", []string{"--csv"}, []string{`as user "app"`, stateAsCSV, "permission denied"}, 0},
-		{"SHOW STATES;\nSHOWS;\nSHOW STATE;\n", []string{"--csv"}, []string{`nearest: STATE`, "ERROR:", stateAsCSV}, 0},
+		{"SHOW STATES;\nSHOWS;\nSHOW STATE;\n", []string{"--csv"}, []string{`nearest: STATS`, "ERROR:", stateAsCSV}, 0},
 		{"SHOWS;\nSHOW STATE;\n", []string{"-v", "ON_ERROR_STOP=1"}, []string{"nearest: SHOW"}, 3},
 		{"", []string{"-c", "SHOWS"}, []string{"nearest: SHOW"}, 1},
 		{"\\set AUTOCOMMIT off\nSHOW STATE;\nCOMMIT;\nSHOWS;\nSHOW STATE;\nROLLBACK;\nSHOW STATE;\n", []string{"--csv"}, []string{

@@ -26,9 +26,10 @@ const (
 
 // recentStatement is a text on its way: of a statement that is kept, or a copy.
 type recentStatement struct {
-	number uint64
-	stmt   *statements.Statement
-	copied []byte // keeps its memory
+	number  uint64
+	stmt    *statements.Statement
+	copied  []byte // keeps its memory
+	escapes bool   // standard_conforming_strings was off when it was sent: only so is it known what is a constant
 }
 
 type recentStatements struct {
@@ -85,6 +86,8 @@ func (s *server) nextRecent() *recentStatement {
 	next := &r.all[r.n]
 	r.n++
 	next.number, next.stmt, next.copied = s.tracker.Sent(), nil, next.copied[:0]
+	scs, _ := s.params.Get("standard_conforming_strings")
+	next.escapes = string(scs) == "off"
 	return next
 }
 
@@ -116,9 +119,8 @@ func (g *slowLog) admit(now int64) bool {
 
 func (s *server) logSlow(ns int64) {
 	w, c := s.w, s.client
-	text, more := s.recent.of(s.tracker.Done())
-	scs, _ := s.params.Get("standard_conforming_strings")
-	w.slow.text = sqllex.AppendNormalized(w.slow.text[:0], text, string(scs) == "off", slowTextTold)
+	text, escapes, more := s.recent.of(s.tracker.Done())
+	w.slow.text = sqllex.AppendNormalized(w.slow.text[:0], text, escapes, slowTextTold)
 	application, _ := c.prof.Get("application_name")
 	w.log.Warn("slow query", "ms", float64(ns/1000)/1000, "client", c.id, "database", c.up.tenant.Database, "user", c.up.tenant.User,
 		"application", application, "route", c.route.label, "pid", s.pid, "statement", string(w.slow.text), "further_statements", more,
@@ -126,11 +128,11 @@ func (s *server) logSlow(ns int64) {
 	w.slow.suppressed = 0
 }
 
-// of gives the text of the first message up to number done that has one, and how
-// many of other statements follow it.
-func (r *recentStatements) of(done uint64) (text []byte, more int) {
+// of gives the text of the first message up to number done that has one, whether a
+// backslash escapes in it, and how many of other statements follow it.
+func (r *recentStatements) of(done uint64) (text []byte, escapes bool, more int) {
 	if r == nil {
-		return nil, 0
+		return nil, false, 0
 	}
 	var last *statements.Statement
 	for i := range r.n {
@@ -140,13 +142,13 @@ func (r *recentStatements) of(done uint64) (text []byte, more int) {
 		}
 		switch {
 		case text == nil:
-			text = k.text()
+			text, escapes = k.text(), k.escapes
 		case k.stmt != last:
 			more++
 		}
 		last = k.stmt
 	}
-	return text, more
+	return text, escapes, more
 }
 
 // keep copies the beginning of a text that a NUL ends, if its end is here.

@@ -63,6 +63,9 @@ func TestSlowQueries(t *testing.T) {
 	const sleep = "select 'hunter2', pg_sleep(0.11) -- hunter2"
 	simple := func(t *testing.T, c *pgwire.Conn) { exec(t, c, sleep) }
 	f("simple", "select ?, pg_sleep(?)", 0, simple)
+	f("a backslash that escaped only when it was sent", "select ?, …, pg_sleep(?); set standard_conforming_strings = off", 0, func(t *testing.T, c *pgwire.Conn) {
+		exec(t, c, `select '\', ' hunter2', pg_sleep(0.11); set standard_conforming_strings = off`)
+	})
 	f("no constants in a large one", "select "+strings.Repeat("a, ", 200)[:502]+"…", 0, func(t *testing.T, c *pgwire.Conn) {
 		list := strings.Repeat("a, ", 1600)
 		exec(t, c, "select "+list+" pg_sleep(0.11) from (select 'hunter2' as a) x")

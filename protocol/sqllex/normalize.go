@@ -49,8 +49,14 @@ func AppendNormalized(dst, sql []byte, escapes bool, most int) []byte {
 
 // passAdjacent passes over what is a part of the number t though it is no digit:
 // an exponent, the digits of another base, or whatever follows it without a space.
+// A $ there begins a constant or goes on with a name, as the number may be read; no
+// valid statement has it, and all the rest is passed over.
 func (l *lexer) passAdjacent(t token) {
 	for t.kind == tokenNumber && l.at < len(l.sql) && (identifierPart[l.sql[l.at]] || l.sql[l.at] == '.') {
+		if l.sql[l.at] == '$' {
+			l.at = len(l.sql)
+			return
+		}
 		l.at++
 	}
 }

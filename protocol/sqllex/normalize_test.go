@@ -28,6 +28,8 @@ func TestNormalized(t *testing.T) {
 	f("", "")
 	f("select $1,$12, 3, $4", "select $1,$12, ?, $4")
 	f("select 12secret", "select ?")
+	f("select 1$$ a secret $$", "select ?")
+	f("select 1, 2x$$ secret 'b$$ secret ' c", "select ?, …")
 	f(`select '\', secret`, "select ?, secret")
 	if got := string(AppendNormalized(nil, []byte(`select 'a\' secret', b`), true, 1000)); got != "select ?, b" {
 		t.Errorf("with escapes: %s", got)

@@ -132,5 +132,5 @@ func (k *poolCensus) connecting() int {
 }
 
 func (k *poolCensus) recovering() int {
-	return k.sum(serverRecovering, serverSettling, serverClosing)
+	return k.sum(serverRecovering, serverSettling, serverTesting, serverClosing)
 }

@@ -37,7 +37,7 @@ func (s *settings) poolRow(p *pool, k *poolCensus) view.Pool {
 		Database: p.name(), User: p.key.user,
 		ClActive: k.clients - k.waiting, ClWaiting: k.waiting, ClActiveCancelReq: k.cancelsSent, ClWaitingCancelReq: k.cancelsUnsent,
 		SvActive: k.servers[serverLinked], SvActiveCancel: k.canceling, SvBeingCanceled: k.servers[serverSettling],
-		SvIdle: k.servers[serverIdle] - k.used, SvUsed: k.used, SvTested: k.sum(serverRecovering, serverClosing), SvLogin: k.connecting(),
+		SvIdle: k.servers[serverIdle] - k.used, SvUsed: k.used, SvTested: k.sum(serverRecovering, serverTesting, serverClosing), SvLogin: k.connecting(),
 		Maxwait: k.oldestWait / second, MaxwaitUs: k.oldestWait % second / us,
 		PoolMode: string(modeName(p.mode)), LoadBalanceHosts: balancesNot,
 		Entry: p.key.entry, Host: p.host().name, Size: a.Size, MaxSize: a.Max, MinIdle: s.poolLimits(p).PoolMinIdle,

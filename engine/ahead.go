@@ -17,6 +17,7 @@ import "sync/atomic"
 type ahead struct {
 	busy  atomic.Bool  // one is under way
 	at    atomic.Int64 // ns, before which no further one begins
+	host  atomic.Bool  // because of the host: one may begin as soon as that serves again
 	pause int64        // ns, after the next failure
 }
 
@@ -46,7 +47,7 @@ func (p *pool) minIdle(now int64) int {
 // loop brings its part.
 func (w *worker) topUp(p *pool, now int64) {
 	want := p.minIdle(now)
-	if want == 0 || now < p.ahead.at.Load() || w.eng.draining.Load() {
+	if want == 0 || !p.aheadDue(now) || w.eng.draining.Load() || w.suspended != suspendedNot {
 		return
 	}
 	n, loops := p.adm.Counts(), len(w.eng.workers)
@@ -63,11 +64,20 @@ func (w *worker) openAhead(p *pool, now int64) {
 	}
 }
 
+// aheadDue tells whether the pause after a failure is over. A host's failures end it
+// when the host is back, which others find out: else a restart of PostgreSQL would
+// leave quiet pools empty for long.
+func (p *pool) aheadDue(now int64) bool {
+	a := &p.ahead
+	return now >= a.at.Load() || a.host.Load() && p.backing.Load().failingFor(now) == 0
+}
+
 // succeeded and failed tell how the attempt went; ended lets the next one begin.
 func (a *ahead) succeeded() { a.pause = 0 }
 
-func (a *ahead) failed(now int64) {
+func (a *ahead) failed(now int64, host bool) {
 	a.pause = min(max(2*a.pause, aheadFirst), aheadMost)
+	a.host.Store(host)
 	a.at.Store(now + a.pause)
 }
 

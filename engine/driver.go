@@ -103,14 +103,18 @@ func (w *worker) Detach(p *admission.Place) {
 	w.stats.moves.inc()
 }
 
-// Attach: the idle server at p arrives from another loop.
+// Attach: the idle server at p arrives from another loop. If it has ended on its way,
+// Link follows and finds that out, or, should its waiter have left, an event or the
+// timer tells.
 func (w *worker) Attach(p *admission.Place) {
 	s := p.Owner.(*server)
 	s.w = w
 	w.keepServer(s)
 	if err := w.loop.Attach(&s.sock); err != nil {
-		// Link follows, and finds it dead.
 		w.log.Error("cannot register a server connection", "server", s.number, "error", err)
 		s.sock.Abandon()
+		w.loop.Wheel().Schedule(&s.timer, w.now())
+		return
 	}
+	s.hangup = s.sock.HungUp()
 }

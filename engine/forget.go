@@ -32,19 +32,53 @@ type standing int32
 const (
 	asAskedFor standing = iota // clients make it, and it goes with them
 	permanent                  // its entry alone names it: database and login
-	removed                    // its entry is gone
+	removed                    // its entry is gone, or leads elsewhere: nobody comes to it any more
 )
 
-// standingOf gives it for a pool of entry name.
-func standingOf(cfg *configs.Config, name string) standing {
-	i := slices.IndexFunc(cfg.Databases, func(d configs.Database) bool { return d.Name == name })
-	switch {
-	case i < 0:
+// standingOf gives it for a pool.
+func standingOf(cfg *configs.Config, key poolKey) standing {
+	entry := entryNamed(cfg, key.entry)
+	if entry == nil || !leadsTo(cfg, entry, key) {
 		return removed
-	case name != configs.AnyDatabase && cfg.Databases[i].User != "":
+	}
+	if own, ok := ownPool(cfg, entry); ok && own == key {
 		return permanent
 	}
 	return asAskedFor
+}
+
+// leadsTo tells whether a client may come to that pool by the entry.
+func leadsTo(cfg *configs.Config, entry *configs.Database, key poolKey) bool {
+	asked := entry.Name
+	if asked == configs.AnyDatabase {
+		asked = key.database // unless all names lead to one database
+	}
+	if entry.ServerDatabase(asked) != key.database || entry.ServerUser(key.user) != key.user {
+		return false
+	}
+	if entry.DBName == "" && cfg.Database(asked) != entry { // by now the name has an entry of its own
+		return false
+	}
+	return modeOf(cfg.PoolMode(entry, nil)) == key.mode ||
+		slices.ContainsFunc(cfg.Users, func(u configs.User) bool { return u.PoolMode != "" && modeOf(u.PoolMode) == key.mode })
+}
+
+// ownPool is the pool that an entry names by itself, if it does.
+func ownPool(cfg *configs.Config, entry *configs.Database) (key poolKey, ok bool) {
+	if entry.User == "" || entry.Name == configs.AnyDatabase {
+		return key, false
+	}
+	return poolKey{
+		entry: entry.Name, database: entry.ServerDatabase(entry.Name), user: entry.User, mode: modeOf(cfg.PoolMode(entry, nil)),
+	}, true
+}
+
+func entryNamed(cfg *configs.Config, name string) *configs.Database {
+	i := slices.IndexFunc(cfg.Databases, func(d configs.Database) bool { return d.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &cfg.Databases[i]
 }
 
 // stand tells the pools where they stand under s, and makes the permanent ones for
@@ -53,16 +87,14 @@ func (r *registry) stand(s *settings) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range r.pools {
-		p.standing.Store(int32(standingOf(s.cfg, p.key.entry)))
+		p.standing.Store(int32(standingOf(s.cfg, p.key)))
 	}
 	for i := range s.cfg.Databases {
 		entry := &s.cfg.Databases[i]
 		limits := s.cfg.Effective(entry, s.cfg.User(entry.User), nil)
-		if limits.PoolMinIdle == 0 || standingOf(s.cfg, entry.Name) != permanent {
+		key, ok := ownPool(s.cfg, entry)
+		if limits.PoolMinIdle == 0 || !ok {
 			continue
-		}
-		key := poolKey{
-			entry: entry.Name, database: entry.ServerDatabase(entry.Name), user: entry.User, mode: modeOf(s.cfg.PoolMode(entry, nil)),
 		}
 		if r.pools[key] == nil && len(r.pools) < s.cfg.Server.MaxPools {
 			r.newPool(s, key, entry)
@@ -138,7 +170,7 @@ func (r *registry) drop(due func(*pool) bool) (dropped bool) {
 		}
 	}
 	for name, k := range r.dbCaps {
-		if standingOf(r.eng.settings.Load().cfg, name) == removed && r.eng.adm.DropCap(k) {
+		if entryNamed(r.eng.settings.Load().cfg, name) == nil && r.eng.adm.DropCap(k) {
 			delete(r.dbCaps, name)
 			delete(r.dbCli, name)
 		}

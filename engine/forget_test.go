@@ -2,8 +2,11 @@ package engine
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
+	"pgkinetic/configs"
 	"pgkinetic/engine/reactor"
 )
 
@@ -64,6 +67,44 @@ func TestForgetRemoved(t *testing.T) {
 	if len(e.registry.pools) != 0 {
 		t.Fatal("kept")
 	}
+}
+
+// TestStanding: what the settings say of a pool, whose clients may have come under others.
+func TestStanding(t *testing.T) {
+	f := func(text string, key poolKey, want standing) {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "k.yaml")
+		if err := os.WriteFile(file, []byte("auth: {method: trust}\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg, _, problems := configs.Load(file, nil, nil)
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		if got := standingOf(cfg, key); got != want {
+			t.Errorf("%v under %s stands as %d, want %d", key, text, got, want)
+		}
+	}
+	app := poolKey{entry: "app", database: "app", user: "u"}
+	any := poolKey{entry: "*", database: "x", user: "u"}
+	session := poolKey{entry: "app", database: "app", user: "u", mode: modeSession}
+	f("databases: [{name: app}]", app, asAskedFor)
+	f("databases: [{name: app, user: u}]", app, permanent)
+	f("databases: [{name: app, user: other}]", app, removed)
+	f("databases: [{name: app, user: u, dbname: b}]", app, removed)
+	f("databases: [{name: app, dbname: app}]", app, asAskedFor)
+	f("databases: [{name: other}]", app, removed)
+	f("databases: [{name: '*'}]", app, removed)
+	f("databases: [{name: '*'}]", any, asAskedFor)
+	f("databases: [{name: '*', user: u}]", any, asAskedFor)
+	f("databases: [{name: '*', dbname: x}]", any, asAskedFor)
+	f("databases: [{name: '*', dbname: y}]", any, removed)
+	f("databases: [{name: '*'}, {name: x}]", any, removed)
+	f("databases: [{name: '*', dbname: x}, {name: x}]", any, asAskedFor)
+	f("databases: [{name: app, user: u, pool_mode: session}]", app, removed)
+	f("databases: [{name: app, user: u}]\nusers: [{name: c, pool_mode: session}]", session, asAskedFor)
+	f("databases: [{name: app, user: u}]", session, removed)
+	f("databases: [{name: app, user: u}]\nserver: {pool_mode: session}", session, permanent)
 }
 
 // TestMinIdleOfDeserted: what is kept open goes when the clients have been gone for long; where the entry alone names

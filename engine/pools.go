@@ -256,7 +256,7 @@ func (r *registry) newPool(s *settings, key poolKey, entry *configs.Database) *p
 		}),
 	}
 	p.backing.Store(b)
-	p.standing.Store(int32(standingOf(cfg, entry.Name)))
+	p.standing.Store(int32(standingOf(cfg, key)))
 	p.limits.Store(&limits)
 	p.setReset(limits.ResetQuery)
 	p.adm.Owner = p

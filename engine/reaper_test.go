@@ -229,6 +229,50 @@ func TestEntryGone(t *testing.T) {
 	}
 }
 
+// TestEntryLeadsElsewhere: when an entry has another user or database by now, nobody comes to the pool of before any more, so
+// nothing is kept in it, and it goes with its last client.
+func TestEntryLeadsElsewhere(t *testing.T) {
+	t.Parallel()
+	pg := pgtest.Shared(t)
+	who, next := role(t, pg), role(t, pg)
+	e, address := startYAML(t, entry(pg.Addr(), who, "pool_min_idle: 2"))
+	c := pgwire.Login(t, "tcp", address, "user", "u", "database", "app")
+	until(t, "two kept", func() bool { return e.Totals().ServerLogins == 2 })
+	reload(t, e, entry(pg.Addr(), next, "pool_min_idle: 3"))
+	until(t, "three of the next user", func() bool { return len(strings.Fields(sessionsOf(t, pg, next))) == 3 })
+	usable(t, c)
+	if got := one(t, c, "select current_user"); got != who {
+		t.Errorf("a client that is there is served as %s, want %s", got, who)
+	}
+	c.Reset()
+	until(t, "none of the user before", func() bool { return sessionsOf(t, pg, who) == "" && e.Totals().Servers == 3 })
+	if n := e.Totals(); n.Evictions["reload"] != 2 || n.ServerLogins != 5 {
+		t.Errorf("%d logins, evictions %v", n.ServerLogins, n.Evictions)
+	}
+}
+
+// TestMinIdleAfterRestart: what is kept idle is there again soon after PostgreSQL is, in every pool, however long it was away.
+func TestMinIdleAfterRestart(t *testing.T) {
+	t.Parallel()
+	mock := pgmock.Start(t, pgmock.Login(), pgmock.Serve("alive"))
+	one := func(name string) string {
+		return fmt.Sprintf("{name: %s, hosts: [%q], user: u, pool_min_idle: 4}", name, mock.Addr())
+	}
+	e, _ := startYAML(t, "databases: ["+one("a")+", "+one("b")+", "+one("c")+"]\n")
+	until(t, "all are there", func() bool { return e.Totals().ServerLogins == 12 })
+	must(t, e.Reconnect(""))
+	until(t, "anew after RECONNECT", func() bool { return e.Totals().ServerLogins == 24 && e.Totals().Servers == 12 })
+	mock.Down()
+	until(t, "noticed", func() bool { return e.Totals().Servers == 0 || e.Totals().Evictions["unhealthy"] == 12 })
+	time.Sleep(4 * time.Second) // the pauses have become long
+	mock.Up()
+	begin := time.Now()
+	until(t, "anew after a restart", func() bool { return e.Totals().ServerLogins == 36 })
+	if took := time.Since(begin); took > 6*time.Second {
+		t.Errorf("all were there after %v", took)
+	}
+}
+
 // TestStartUpThatStops: a server that stops anywhere in the start-up ends at connect_timeout_ms, and its place and its
 // connect slot are free.
 func TestStartUpThatStops(t *testing.T) {

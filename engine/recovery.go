@@ -215,6 +215,10 @@ func (s *server) Fire(now int64) int64 {
 		s.checkDue(now)
 	case serverClosing:
 		s.ended()
+	case serverIdle, serverLinked: // no event will ever tell of it (Attach)
+		if !s.sock.Alive() {
+			s.end()
+		}
 	}
 	w.drainTodo()
 	return 0

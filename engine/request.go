@@ -79,6 +79,12 @@ func (c *client) enter(to clientState) *protocol.ErrorFields {
 // granted: admission gives c the server s; both are on this loop.
 func (c *client) granted(s *server) {
 	c.endWait()
+	if s.hangup || !s.sock.Alive() { // it has ended on its way to this loop
+		s.eof = true
+		s.discard(reasonServerGone, "")
+		c.askAnew()
+		return
+	}
 	s.link(c)
 	// A grant that another loop has caused may overtake the event that tells that c
 	// has gone, also one that is given here: the limit that it waited for is freed by
@@ -88,10 +94,19 @@ func (c *client) granted(s *server) {
 	} else {
 		c.w.later(c)
 	}
-	if !s.sock.Alive() { // its move to this loop has failed: c asks anew
-		s.eof = true
-		s.lost(reasonServerGone)
+}
+
+// askAnew: the server that c was given turned out to have ended before anything was
+// sent to it.
+func (c *client) askAnew() {
+	if c.state == clientLoginWait {
+		c.setState(clientLogin)
+		c.requestLogin()
+		return
 	}
+	c.setState(clientIdle)
+	c.held = false
+	c.w.later(c)
 }
 
 // refuse answers a request with an error on a session that stays: ERROR and

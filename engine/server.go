@@ -207,8 +207,7 @@ func (s *server) onReadable() {
 		if err != nil {
 			s.wantRead = false
 			if err != errAgain {
-				s.eof = true
-				s.lost(reasonServerGone)
+				s.end()
 			}
 			return
 		}

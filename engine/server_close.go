@@ -52,6 +52,12 @@ func (s *server) lost(r closeReason) {
 	}
 }
 
+// end: there is nothing more to be had from PostgreSQL.
+func (s *server) end() {
+	s.eof = true
+	s.lost(reasonServerGone)
+}
+
 // lostIdle: an idle server has ended, or is not to be trusted. Its place counts
 // until PostgreSQL has closed its side, unless it is promised to somebody, who
 // then opens it anew.
@@ -63,6 +69,7 @@ func (s *server) lostIdle() {
 	}
 	s.setState(serverClosed)
 	s.dropBasis()
+	w.loop.Wheel().Cancel(&s.timer)
 	s.sock.Close()
 	w.dropServer(s)
 	s.logEnd()

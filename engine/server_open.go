@@ -336,11 +336,11 @@ func (s *server) openFailed(r closeReason, cause error) {
 	}
 	w.loop.Wheel().Cancel(&s.timer)
 	w.stats.connectsFailed.inc()
-	if s.ahead {
-		s.pool.ahead.failed(now)
-	}
 	b := s.basis
 	host := s.blame(now, r, cause)
+	if s.ahead {
+		s.pool.ahead.failed(now, host)
+	}
 	s.setState(serverBackoff)
 	if host {
 		s.pool.hostFailed(w, b, isUnfit(cause))

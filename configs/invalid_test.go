@@ -1,10 +1,14 @@
 package configs
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 func TestInvalidYAML(t *testing.T) {
@@ -181,6 +185,12 @@ func TestInvalidFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	f(dir, "dir.yaml: cannot be read: it is a directory: name a file")
+	pipe := filepath.Join(t.TempDir(), "pipe.yaml")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f(pipe, "pipe.yaml: cannot be read: it is a pipe into which nobody writes any more")
+	f(write(t, "a.yaml", "databases: [{name: a, password_file: "+pipe+"}]"), "a.yaml:1:38: databases[0].password_file names "+strconv.Quote(pipe)+", which cannot be read: it is a pipe")
 	f(write(t, "latin.yaml", "log:\n  level: \xe9\n"), "latin.yaml:2:10: not UTF-8 (byte 0xe9)")
 	f(write(t, "utf16.toml", "\xff\xfe[\x00"), "utf16.toml:1:1: not UTF-8 (byte 0xff)")
 	f(write(t, "big.yaml", strings.Repeat("#\n", maxFile/2+1)), "big.yaml: cannot be read: it has more than 4194304 bytes")
@@ -194,6 +204,31 @@ func TestInvalidFiles(t *testing.T) {
 	f(write(t, "deep.toml", "a = "+strings.Repeat("[", 50_000)), "deep.toml:1:")
 	f(write(t, "many.toml", "a = ["+strings.Repeat("1,", maxNodes+1)+"]"), "many.toml:1:200002: too much: at most 100000 values")
 	f(write(t, "deep.yaml", strings.Repeat("[", 100)+strings.Repeat("]", 100)), "deep.yaml:1:")
+}
+
+// A shell's pipe, <(…), is read as long as its writer takes.
+func TestPipe(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	written := make(chan error, 1)
+	go func() {
+		_, err := w.WriteString("log: {level: ")
+		time.AfterFunc(50*time.Millisecond, func() {
+			_, _ = w.WriteString("debug}")
+			_ = w.Close()
+		})
+		written <- err
+	}()
+	path := fmt.Sprintf("/dev/fd/%d", r.Fd())
+	c, _, problems := Load(path, nil, nil)
+	if len(problems) > 0 || c.Log.Level != "debug" || <-written != nil {
+		t.Fatalf("%v", problems)
+	}
+	_, _, problems = Load(path, nil, nil)
+	expectProblems(t, problems, []string{filepath.Base(path) + ": cannot be read: it is a pipe"})
 }
 
 func TestInvalidEnvironment(t *testing.T) {

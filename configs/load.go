@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"github.com/go-viper/mapstructure/v2"
@@ -181,22 +182,31 @@ func (c *checker) toldAt(line int) bool {
 	return false
 }
 
-// readFile reads a file of bounded size. The error is without the path, which the caller has.
+// readFile reads a file of bounded size. The error is without the path, which the caller has. A pipe is read while somebody
+// writes into it; opening it does not wait for that, so that a reload finds the pipe of a shell (<(…)) used up instead of
+// waiting for ever.
 func readFile(path string, most int64) ([]byte, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, withoutPath(err)
 	}
 	defer func() { _ = f.Close() }() // read only: nothing to lose
-	if info, err := f.Stat(); err == nil && info.IsDir() {
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, withoutPath(err)
+	case info.IsDir():
 		return nil, errors.New("it is a directory: name a file")
 	}
 	data, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
 		return nil, withoutPath(err)
 	}
-	if int64(len(data)) > most {
+	switch {
+	case int64(len(data)) > most:
 		return nil, fmt.Errorf("it has more than %d bytes", most)
+	case len(data) == 0 && info.Mode()&fs.ModeNamedPipe != 0:
+		return nil, errors.New("it is a pipe into which nobody writes any more: name a regular file, which can be read again")
 	}
 	return data, nil
 }

@@ -99,8 +99,7 @@ type client struct {
 	behind   *client
 	limits   *configs.Capacity // those that hold for it now; nil before login
 	route    *route            // of its present or last request; nil before the first
-	tally    *tally            // of its tenant; nil before login
-	traffic  *traffic          // what it counts in on this loop
+	traffic  *traffic          // what it counts in on this loop: its tenant's, once it has logged in
 	srv      *server
 	waiter   *admission.Waiter
 	prof     *session.Profile
@@ -117,44 +116,43 @@ type client struct {
 	console    *consoleRun
 	choices    []choice // by class, of the present generation
 	generation uint32   // of the settings that choices were made under
+	drained    int32    // bytes taken by the client in the window of drainAt
 
-	rest       int64 // bytes of a large message that are still to come
-	since      int64 // when the present state or the present silence began
-	born       int64 // when it was accepted
-	stateAt    int64 // when the present state began
-	requestAt  int64 // when its latest request came; 0: never
-	drainAt    int64 // start of the present client_write_timeout_ms window; 0: no output pending
-	drained    int64 // bytes taken by the client in that window
-	id         uint64
-	loginFault error // what the probes of the login ran into
-	secret     cancelSecret
-	marks      protocol.CopyMarks
-	due        dueAnswers
-	index      int32 // in worker.all
-	slot       uint16
-	method     auth.Method // by which it has proved who it is
-	port       uint16      // of peer
-	gen        uint8
-	state      clientState
-	pins       pinSet
-	reason     closeReason
-	inTodo     bool
-	header     bool // a proxy's header comes first
-	local      bool // on the Unix socket, and not through a proxy
-	held       bool // consume stopped at a complete message that may not go on yet
-	wantRead   bool // the socket may hold bytes that we chose not to read
-	restDrop   bool // the rest of the large message is dropped, not forwarded
-	flushDue   bool // a Flush of ours follows the large message
-	recheck    bool // a pin may have ended: PostgreSQL is asked when the request is answered
-	localSet   bool // a SET LOCAL may hold
-	moved      bool // a setting in doubt may change what names mean
-	unbound    bool // an unnamed Parse of this group has not been bound yet
-	strange    bool // the backend's unnamed statement may be another client's
-	memWait    bool // in worker.paused
-	counted    bool // in Engine.unauthenticated and worker.unknown
-	hasSlot    bool
-	minor      uint8
-	asked      uint8 // encryption requests seen, a bit each
+	rest      int64 // bytes of a large message that are still to come
+	since     int64 // when the present state or the present silence began
+	born      int64 // when it was accepted
+	stateAt   int64 // when the present state began
+	requestAt int64 // when its latest request came; 0: never
+	drainAt   int64 // start of the present client_write_timeout_ms window; 0: no output pending
+	id        uint64
+	secret    cancelSecret
+	marks     protocol.CopyMarks
+	due       dueAnswers
+	index     int32 // in worker.all
+	slot      uint16
+	method    auth.Method // by which it has proved who it is
+	port      uint16      // of peer
+	gen       uint8
+	state     clientState
+	pins      pinSet
+	reason    closeReason
+	inTodo    bool
+	header    bool // a proxy's header comes first
+	local     bool // on the Unix socket, and not through a proxy
+	held      bool // consume stopped at a complete message that may not go on yet
+	wantRead  bool // the socket may hold bytes that we chose not to read
+	restDrop  bool // the rest of the large message is dropped, not forwarded
+	flushDue  bool // a Flush of ours follows the large message
+	recheck   bool // a pin may have ended: PostgreSQL is asked when the request is answered
+	localSet  bool // a SET LOCAL may hold
+	moved     bool // a setting in doubt may change what names mean
+	unbound   bool // an unnamed Parse of this group has not been bound yet
+	strange   bool // the backend's unnamed statement may be another client's
+	memWait   bool // in worker.paused
+	counted   bool // in Engine.unauthenticated and worker.unknown
+	hasSlot   bool
+	minor     uint8
+	asked     uint8 // encryption requests seen, a bit each
 }
 
 // ordinary tells whether commands of operators concern c: it is no operator, and not

@@ -340,8 +340,7 @@ func (c *client) enterPool(run *authRun) (closeReason, *protocol.ErrorFields) {
 		return reasonTooManyClients, errTooManyClients
 	}
 	c.up = up
-	c.tally = w.eng.registry.traffic.join(up.tenant)
-	c.traffic = c.tally.on(w.id)
+	c.traffic = w.eng.registry.traffic.join(up.tenant).on(w.id)
 	return reasonNone, nil
 }
 

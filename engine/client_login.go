@@ -89,7 +89,7 @@ func (c *client) askBackend(s *server) {
 		s.tracker.Inject(protocol.FrontendQuery)
 	}
 	s.held.Query(s.tracker.Sent())
-	s.probe = c.judge
+	s.probe, s.probeFault = c.judge, nil
 	s.queue(c.judge.AppendProbes(nil))
 	s.flush()
 	c.armTimer()
@@ -102,13 +102,13 @@ func (s *server) probed(typ byte, body []byte) {
 		return
 	}
 	s.probe = nil
-	s.client.loginFault = err
+	s.probeFault = err
 }
 
 // backendAnswered: the server owes nothing more to this login.
 func (c *client) backendAnswered() {
 	s := c.srv
-	fault := c.loginFault
+	fault := s.probeFault
 	c.setState(clientLogin)
 	s.release()
 	if fault != nil {

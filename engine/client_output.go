@@ -85,8 +85,9 @@ func (c *client) flush() {
 		return
 	}
 	left := c.out.Len()
-	c.drained += int64(before - left)
-	if c.drained >= drainQuantum {
+	if took := int(c.drained) + before - left; took < drainQuantum {
+		c.drained = int32(took)
+	} else {
 		c.drainAt, c.drained = c.w.now(), 0
 	}
 	if left == 0 {
@@ -163,7 +164,7 @@ func (c *client) fatal(r closeReason, e *protocol.ErrorFields) {
 // countRefused counts a login that is not let in.
 func (c *client) countRefused() {
 	switch {
-	case c.tally != nil:
+	case c.traffic.tally != nil:
 		c.traffic.inc(trafficRefused)
 	case c.auth != nil:
 		c.w.eng.registry.traffic.refused(routing.Tenant{Database: c.auth.database, User: c.auth.user}, c.w.id)

@@ -88,8 +88,10 @@ type server struct {
 	applied session.Applied // the settings that hold on it
 	held    *statements.Held
 	probe   *session.Judge // the answers to its probes go there
-	cancel  *cancelConn    // a cancel for this server is under way
-	recent  *recentStatements
+	// probeFault is what they told against the login.
+	probeFault error
+	cancel     *cancelConn // a cancel for this server is under way
+	recent     *recentStatements
 
 	key       []byte
 	pid       uint32

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"pgkinetic/engine"
 	"pgkinetic/internal/pgtest"
@@ -109,13 +110,15 @@ func TestSlowQueriesAreBounded(t *testing.T) {
 		return e.Totals().SlowQueries > 0
 	})
 	const queries = 200
+	began := time.Now()
 	for range queries {
 		exec(t, c, "select pg_sleep(0.0011)")
 	}
 	if n := e.Totals().SlowQueries; n < queries/2 { // some may have been quick
 		t.Errorf("%d counted", n)
 	}
-	if n := len(log.lines(t, "slow query")); n > 60 {
-		t.Errorf("%d lines within a second", n)
+	seconds := int(time.Since(began).Seconds()) + 2 // those that have begun, with the one before
+	if n := len(log.lines(t, "slow query")); n > 20*seconds {
+		t.Errorf("%d lines in %d seconds", n, seconds)
 	}
 }

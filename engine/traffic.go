@@ -56,8 +56,8 @@ const (
 
 // traffic is what one loop has counted: two cache lines, as no other loop writes there.
 type traffic struct {
-	sums [trafficSums]counter
-	_    [8]byte
+	sums  [trafficSums]counter
+	tally *tally // whose it is; nil: of strangers
 }
 
 func (t *traffic) inc(sum int)           { t.sums[sum].inc() }
@@ -92,7 +92,7 @@ type tally struct {
 func (k *tally) on(loop int) *traffic {
 	t := k.loops[loop].Load()
 	if t == nil {
-		t = &traffic{}
+		t = &traffic{tally: k}
 		k.loops[loop].Store(t)
 	}
 	return t

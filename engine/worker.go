@@ -197,7 +197,7 @@ func (w *worker) forget(c *client) {
 	if c.reason == reasonClientGone {
 		c.traffic.inc(trafficAbrupt)
 	}
-	w.eng.registry.traffic.leave(c.tally)
+	w.eng.registry.traffic.leave(c.traffic.tally)
 	for _, k := range c.up.clients {
 		k.used.Add(-1)
 	}

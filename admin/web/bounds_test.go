@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -87,44 +86,62 @@ func until(t *testing.T, ready func() bool) {
 	}
 }
 
-// Who finds all connections taken waits until one is given back, and then is served.
+// Who finds all connections taken takes the place of the one that rests longest; while all are being answered he waits.
 func TestBoundedConnections(t *testing.T) {
-	l, err := listen("127.0.0.1:0", 2)
+	l, err := listen("127.0.0.1:0", 2, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var accepted []net.Conn
-	for i := range 3 {
-		dialed, err := net.Dial("tcp", l.Addr().String())
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = dialed.Close() }()
-		if i == 2 {
-			break
-		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	accept := func() *conn {
+		t.Helper()
 		c, err := l.Accept()
 		if err != nil {
 			t.Fatal(err)
 		}
-		accepted = append(accepted, c)
+		return c.(*conn)
 	}
-	var left atomic.Bool
+	peers := []net.Conn{dial()}
+	first := accept()
+	peers = append(peers, dial())
+	second := accept()
+	first.answers()
+	first.rests() // so the second has rested longer
+	peers = append(peers, dial())
+	third := accept()
+	if _, err := peers[1].Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the second: %v", err)
+	}
+	_ = second.Close() // gives nothing back twice
+	if n := len(l.room); n != 2 {
+		t.Errorf("%d connections are counted", n)
+	}
+	first.answers()
+	third.answers()
 	done := make(chan error, 2)
-	accept := func() {
+	again := func() {
 		c, err := l.Accept()
 		if err == nil {
-			_ = c.Close()
-			if !left.Load() {
-				err = errors.New("a third connection was taken")
-			}
+			err = c.Close()
 		}
 		done <- err
 	}
-	go accept()
-	left.Store(true)
-	_ = accepted[0].Close()
-	_ = accepted[0].Close() // gives nothing back twice
+	dial()
+	go again()
+	select {
+	case err := <-done:
+		t.Fatalf("a third connection was taken: %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	_ = first.Close()
+	_ = first.Close()
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
@@ -133,10 +150,39 @@ func TestBoundedConnections(t *testing.T) {
 	}
 	// Closing the address ends a wait for room, too.
 	l.room <- struct{}{}
-	go accept()
+	dial()
+	go again()
 	_ = l.Close()
 	if err := <-done; !errors.Is(err, net.ErrClosed) {
 		t.Error(err)
+	}
+}
+
+// Peers that keep connections, or begin requests, without end do not keep away who asks whether the process lives.
+func TestConnectionsThatRest(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "GET /livez HT", "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"} {
+		s := server(t, &admintest.Control{})
+		for range maxConnections + 3 {
+			c, err := net.Dial("tcp", s.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = c.Close() })
+			if _, err := io.WriteString(c, text); err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasSuffix(text, "\n") {
+				if _, err := c.Read(make([]byte, 1)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		began := time.Now()
+		a := ask(t, s, "GET", "/livez")
+		if took := time.Since(began); a.StatusCode != 200 || took > headerTimeout/2 {
+			t.Errorf("%q: %s after %v", text, a.Status, took)
+		}
 	}
 }
 

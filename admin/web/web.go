@@ -16,7 +16,7 @@ import (
 )
 
 // State: a Server is one listening address. Owner: any goroutine. Invariants: at most
-// maxConnections connections, of which at most maxScrapes write metrics, maxLists
+// maxConnections connections, the one that rests longest making room for another, of which at most maxScrapes write metrics, maxLists
 // lists and maxProfiles profiles; every wait for a peer has an end.
 
 const (
@@ -32,12 +32,18 @@ const (
 	idleTimeout   = 60 * time.Second
 )
 
+// connKey is under what a request's context has its connection.
+type connKey struct{}
+
 // Options are what a Server needs.
 type Options struct {
 	Control admin.Control // only its views are used
 	Version string
 	Log     *slog.Logger
 	PProf   bool // admin.pprof at the start; see SetPProf
+	// Beside is the Server that the new one is to replace, or nil. The address may then
+	// be a wider or a narrower one with the same port.
+	Beside *Server
 }
 
 // Server answers on one address.
@@ -52,7 +58,11 @@ type Server struct {
 // the address, Listen on the new one before the old Server is shut down. The error
 // names setting, address and remedy.
 func Listen(addr string, o Options) (*Server, error) {
-	l, err := listen(addr, maxConnections)
+	var beside *listener
+	if o.Beside != nil {
+		beside, o.Beside = o.Beside.listener, nil
+	}
+	l, err := listen(addr, maxConnections, beside)
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +77,12 @@ func Listen(addr string, o Options) (*Server, error) {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
+		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
+		ConnState: func(c net.Conn, state http.ConnState) {
+			if state == http.StateIdle {
+				c.(*conn).rests()
+			}
+		},
 	}
 	return s, nil
 }

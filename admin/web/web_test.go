@@ -292,6 +292,40 @@ func TestStrangersAreWarnedOf(t *testing.T) {
 	f(":0", true)
 }
 
+// An address with the port of the one that it replaces is opened beside it, whichever is the wider one; nobody else gets there.
+func TestListenWiderAndNarrower(t *testing.T) {
+	c := &admintest.Control{}
+	s := server(t, c)
+	_, port, err := net.SplitHostPort(s.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, host := range []string{"", "127.0.0.1", "0.0.0.0", "localhost"} {
+		addr := net.JoinHostPort(host, port)
+		if _, err := Listen(addr, Options{Control: c, Log: slog.New(slog.DiscardHandler)}); err == nil {
+			t.Fatalf("%s: beside nothing", addr)
+		}
+		next, err := Listen(addr, Options{Control: c, Log: slog.New(slog.DiscardHandler), Beside: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- next.Serve() }()
+		if err := s.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+		client.CloseIdleConnections()
+		if a, err := client.Get("http://127.0.0.1:" + port + "/livez"); err != nil || a.StatusCode != 200 || a.Body.Close() != nil {
+			t.Errorf("%s: %v", addr, err)
+		}
+		s = next
+		t.Cleanup(func() {
+			_ = next.Shutdown(context.Background())
+			<-done
+		})
+	}
+}
+
 // A new address is open before the old one is closed, and both answer meanwhile.
 func TestListenAnew(t *testing.T) {
 	c := &admintest.Control{}

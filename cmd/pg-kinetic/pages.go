@@ -65,7 +65,8 @@ func (p *pages) prepare(cfg *configs.Config) (commit func(hold bool), err error)
 	}
 	var next *web.Server
 	if address != "" {
-		if next, err = web.Listen(address, web.Options{Control: p.control, Version: version(), Log: p.log, PProf: cfg.Admin.PProf}); err != nil {
+		o := web.Options{Control: p.control, Version: version(), Log: p.log, PProf: cfg.Admin.PProf, Beside: p.server}
+		if next, err = web.Listen(address, o); err != nil {
 			if address == p.theirs && p.server == nil {
 				return p.none(err), nil
 			}

@@ -89,19 +89,6 @@ func (h *HostState) RetryAt(now int64, rnd uint64) int64 {
 	return max(now, h.last.Load()+delay)
 }
 
-// FailFast says whether the host has failed for longer than limit, and why:
-// then a new request gets the cause at once instead of waiting.
-func (h *HostState) FailFast(now, limit int64) (cause error, fail bool) {
-	if h.FailingFor(now) <= limit {
-		return nil, false
-	}
-	c := h.cause.Load()
-	if c == nil {
-		return nil, false
-	}
-	return *c, true
-}
-
 // Cause returns why the last connect failed, nil while the host is healthy.
 func (h *HostState) Cause() error {
 	if c := h.cause.Load(); c != nil {

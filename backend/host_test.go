@@ -21,14 +21,11 @@ func TestHostStateLife(t *testing.T) {
 	if got := h.FailingFor(now + 500*ms); got != 500*ms {
 		t.Errorf("failing for %d ms, want 500", got/ms)
 	}
-	if _, fail := h.FailFast(now+3000*ms, 3000*ms); fail {
-		t.Error("fails fast at the limit, want only beyond it")
-	}
-	if cause, fail := h.FailFast(now+3001*ms, 3000*ms); !fail || cause != second {
-		t.Errorf("FailFast: %v %t, want the last cause", cause, fail)
+	if h.Cause() != second {
+		t.Errorf("cause %v, want the last one", h.Cause())
 	}
 	h.Succeeded(now + 4000*ms)
-	if _, fail := h.FailFast(now+9000*ms, 0); fail || h.Cause() != nil || h.RetryAt(now+9000*ms, 0) != now+9000*ms {
+	if h.FailingFor(now+9000*ms) != 0 || h.Cause() != nil || h.RetryAt(now+9000*ms, 0) != now+9000*ms {
 		t.Error("a success does not heal")
 	}
 	h.Failed(now+10000*ms, first)

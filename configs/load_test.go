@@ -87,7 +87,7 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("users %v, admission %v, log %v, drain %v", c.Users, c.Admission, c.Log, c.Drain)
 	}
 	admin := Admin{Listen: "127.0.0.1:6433", Users: []string{}, StatsUsers: []string{}, Database: "pg_kinetic"}
-	reaper := Reaper{ServerCheckDelayMs: 30000, BackendTCPKeepaliveMs: 60000}
+	reaper := Reaper{ServerCheckDelayMs: 30000, DNSMaxTTLMs: 15000, DNSVanished: VanishedRetire, BackendTCPKeepaliveMs: 60000}
 	if !reflect.DeepEqual(c.Admin, admin) || c.Reaper != reaper || c.Reload.Watch || c.Capacity.PoolMinIdle != 0 || c.Databases[0].TargetSessionAttrs != SessionAny {
 		t.Errorf("admin %v, reaper %v, reload %v, databases %v", c.Admin, c.Reaper, c.Reload, c.Databases)
 	}

@@ -42,8 +42,10 @@ type Drain struct {
 
 // Reaper is the care of backends that nobody uses, and of what all connections to PostgreSQL have in common.
 type Reaper struct {
-	ServerCheckDelayMs      int    `koanf:"server_check_delay_ms"`       // 0: test once a second
-	ServerCheckQuery        string `koanf:"server_check_query"`          // empty: no test
+	ServerCheckDelayMs      int    `koanf:"server_check_delay_ms"` // 0: test once a second
+	ServerCheckQuery        string `koanf:"server_check_query"`    // empty: no test
+	DNSMaxTTLMs             int    `koanf:"dns_max_ttl_ms"`
+	DNSVanished             string `koanf:"dns_vanished"`                // VanishedRetire or VanishedKeep
 	BackendTCPKeepaliveMs   int    `koanf:"backend_tcp_keepalive_ms"`    // 0: off
 	BackendTCPUserTimeoutMs int    `koanf:"backend_tcp_user_timeout_ms"` // 0: the system's
 }
@@ -72,3 +74,9 @@ func Files(c *Config) (paths []string) {
 	}
 	return slices.DeleteFunc(paths, func(path string) bool { return path == "" })
 }
+
+// What reaper.dns_vanished may be.
+const (
+	VanishedRetire = "retire"
+	VanishedKeep   = "keep"
+)

@@ -61,6 +61,14 @@ var operationOptions = []Option{
 		Doc: "SQL that tests backends which have been idle for long, such as `SELECT 1`; one that fails or is not answered in a second is closed. Empty: none is tested",
 	},
 	{
+		Section: sectionReaper, Key: "dns_max_ttl_ms", Kind: KindInt, Default: 15000, Min: 1000, Max: maxMs, Scope: ScopeProcess,
+		Doc: "How long the addresses of a name in `hosts` are used before it is looked up again; less if a name server says so, but never less than a second",
+	},
+	{
+		Section: sectionReaper, Key: "dns_vanished", Kind: KindEnum, Default: VanishedRetire, Enum: []string{VanishedRetire, VanishedKeep}, Scope: ScopeProcess,
+		Doc: "What becomes of backends at an address that their host's name does not have any more. `retire`: they are closed, those in use when they are released; `keep`: they stay, for names that stand for other addresses at each look-up",
+	},
+	{
 		Section: sectionReaper, Key: "backend_tcp_keepalive_ms", Kind: KindInt, Default: 60000, Min: 0, Max: 32_767_000, Scope: ScopeProcess,
 		Doc: "Idle time after which a socket to PostgreSQL is probed (TCP_KEEPIDLE, rounded up to seconds). 0: no probes",
 	},

@@ -73,7 +73,10 @@ func (p *pool) aheadDue(now int64) bool {
 }
 
 // succeeded and failed tell how the attempt went; ended lets the next one begin.
-func (a *ahead) succeeded() { a.pause = 0 }
+func (a *ahead) succeeded() {
+	a.pause = 0
+	a.at.Store(0) // it may have been a probe, before the pause after the last failure was over
+}
 
 func (a *ahead) failed(now int64, host bool) {
 	a.pause = min(max(2*a.pause, aheadFirst), aheadMost)

@@ -18,6 +18,7 @@ package engine
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"pgkinetic/backend"
@@ -119,9 +120,19 @@ func (b *backing) on(next *candidate, lenient bool) *backing {
 // again is a new backing that says the same.
 func (b *backing) again() *backing { return b.on(b.candidate, b.lenient) }
 
-// failFast tells whether every host has failed for longer than limit, and why.
-func (b *backing) failFast(now, limit int64) (cause error, fail bool) {
-	if !b.down(now, limit) {
+// single tells whether there is one address to try and no other.
+func (b *backing) single() bool {
+	r := b.host.address.Load()
+	return len(b.hosts) == 1 && (r == nil || len(r.addrs) == 1)
+}
+
+// failFast tells whether every host has failed for longer than limit, and why. What
+// nobody has found out anew for as long as memory is not told to anybody.
+func (b *backing) failFast(now, limit, memory int64) (cause error, fail bool) {
+	lately := func(c *candidate) bool {
+		return c.host.state.FailedLately(now, memory) || c.role.FailedLately(now, memory)
+	}
+	if !b.down(now, limit) || !slices.ContainsFunc(b.hosts, lately) {
 		return nil, false
 	}
 	cause = b.cause()

@@ -22,9 +22,9 @@ func (e *Engine) dialing(x *security, h *host, login backend.LoginConfig) dial.C
 	}
 }
 
-// connect dials the host's address, which is looked up if it is a name.
-func (h *host) connect(ctx context.Context, o reactor.DialOptions) (net.Conn, error) {
-	d := net.Dialer{KeepAlive: -1, Control: func(network, _ string, c syscall.RawConn) (err error) {
+// dialControl sets the options of connections to PostgreSQL that a Dialer opens.
+func dialControl(o reactor.DialOptions) func(network, address string, c syscall.RawConn) error {
+	return func(network, _ string, c syscall.RawConn) (err error) {
 		if network == "unix" {
 			return nil
 		}
@@ -32,24 +32,7 @@ func (h *host) connect(ctx context.Context, o reactor.DialOptions) (net.Conn, er
 			return failed
 		}
 		return err
-	}}
-	if h.fixed {
-		return d.DialContext(ctx, h.target.Network, h.target.Address)
 	}
-	r := h.address.Load()
-	if r == nil || reactor.Now()-r.at >= dnsTTL {
-		addrs, err := lookupHost(ctx, h.target.Address)
-		if err != nil {
-			return nil, err
-		}
-		r = h.learn(addrs, reactor.Now())
-	}
-	address := r.address()
-	conn, err := d.DialContext(ctx, "tcp", address)
-	if err != nil {
-		r.failed(address)
-	}
-	return conn, err
 }
 
 // compute does the CPU work of a login within the bound of all.

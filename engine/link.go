@@ -143,6 +143,8 @@ func (s *server) unfit(now int64) closeReason {
 	switch {
 	case s.outdated(), s.pool.abandoned():
 		return reasonServerOutdated
+	case s.displaced():
+		return reasonServerDisplaced
 	case s.wrongRole:
 		return reasonServerRole
 	case s.lifeOver(now): // under load it may never rest for long enough to be swept

@@ -82,6 +82,7 @@ type listener struct {
 	key      listenerKey
 	inFlight chan struct{} // a place per event that a loop has yet to deal with
 	basis    *backing      // the goroutine's: what its connection is opened under
+	peer     string        // the goroutine's: where that leads
 	hurry    chan struct{} // somebody new waits: ends a pause between attempts to connect
 
 	// guarded by set.mu
@@ -254,7 +255,9 @@ func (l *listener) wake() {
 }
 
 // outdated tells whether the connection is to be opened anew, as servers are.
-func (l *listener) outdated() bool { return l.basis != l.key.pool.backing.Load() }
+func (l *listener) outdated() bool {
+	return l.basis != l.key.pool.backing.Load() || l.set.eng.names.displaced(l.basis.host, l.peer)
+}
 
 // renewed wakes the listeners of pools whose backing is another one now.
 func (ls *listeners) renewed(pools []*pool) {

@@ -115,6 +115,7 @@ func (l *listener) pause(round int) {
 }
 
 func (l *listener) connected(c *dial.Conn) {
+	l.peer = c.Peer()
 	l.set.mu.Lock()
 	l.pid = c.PID()
 	l.set.mu.Unlock()

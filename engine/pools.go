@@ -275,7 +275,7 @@ func (r *registry) host(cfg *configs.Config, target configs.Host) *host {
 	return cached(r.hosts, target, func() *host {
 		k := r.eng.adm.NewHost(target.String(), cfg.Capacity.MaxBackends)
 		k.InitConnects(cfg.Admission.MaxConnectsPerHost)
-		return newHost(target, k)
+		return newHost(target, k, r.eng.names)
 	})
 }
 
@@ -335,7 +335,7 @@ func (p *pool) reported(name, value []byte) {
 func (p *pool) unavailable(now int64) *protocol.ErrorFields {
 	cause, failed := p.logins.Held(now)
 	if !failed {
-		cause, failed = p.backing.Load().failFast(now, p.failLimit())
+		cause, failed = p.backing.Load().failFast(now, p.failLimit(), p.failMemory())
 	}
 	if !failed || p.live() > 0 { // what lives still serves
 		return nil
@@ -354,12 +354,22 @@ func (p *pool) failLimit() int64 {
 	return int64(min(l.CheckoutTimeoutMs, l.ConnectTimeoutMs)) * ms
 }
 
+// failMemory is for how long a failure is news: probes find out whether it lasts, each within
+// connect_timeout_ms. Where there are none, because the pool is new, an old failure
+// tells nothing.
+func (p *pool) failMemory() int64 {
+	return int64(p.limits.Load().ConnectTimeoutMs)*ms + failNews
+}
+
+// failNews is what probes may be late.
+const failNews = 1500 * ms
+
 // checkoutLimitMs is how long a request waits: the checkout time-out, less while
-// nothing but a connect can serve it, and no other host is left to try. A pool that has no backend because others
+// nothing but a connect can serve it, and no other host or address is left to try. A pool that has no backend because others
 // have all of the host's places waits as any other does.
 func (p *pool) checkoutLimitMs(l *configs.Capacity) int64 {
 	n, b := int64(l.CheckoutTimeoutMs), p.backing.Load()
-	if p.live() == 0 && (p.adm.Counts().Connecting > 0 && len(b.hosts) == 1 || b.cause() != nil) {
+	if p.live() == 0 && (p.adm.Counts().Connecting > 0 && b.single() || b.cause() != nil) {
 		n = min(n, int64(l.ConnectTimeoutMs))
 	}
 	return n

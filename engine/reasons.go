@@ -36,6 +36,7 @@ const (
 	reasonServerLifetime                 // pool_max_lifetime_ms
 	reasonServerReclaimed                // its place was needed by another pool
 	reasonServerOutdated                 // RECONNECT, a reload of its database's entry, another host
+	reasonServerDisplaced                // its host's name does not stand for its address any more
 	reasonServerSilent                   // it did not answer server_check_query, or with an error
 	reasonServerRole                     // it does not satisfy target_session_attrs
 	reasonServerUnclean                  // it could not be brought back to a clean state
@@ -80,6 +81,7 @@ var reasonNames = [reasonCount]string{
 	reasonServerLifetime:     "max_lifetime",
 	reasonServerReclaimed:    "host_limit",
 	reasonServerOutdated:     "reload",
+	reasonServerDisplaced:    "address_gone",
 	reasonServerSilent:       "check_failed",
 	reasonServerRole:         "wrong_role",
 	reasonServerUnclean:      "dirty",
@@ -115,7 +117,7 @@ func evictionOf(r closeReason) (k eviction, ok bool) {
 		return evictedLifetime, true
 	case reasonServerReclaimed:
 		return evictedHostLimit, true
-	case reasonServerOutdated:
+	case reasonServerOutdated, reasonServerDisplaced:
 		return evictedReload, true
 	case reasonServerGone, reasonServerProtocol, reasonServerSilent, reasonServerRole:
 		return evictedUnhealthy, true

@@ -207,8 +207,11 @@ func (s *server) Fire(now int64) int64 {
 	case serverBackoff:
 		s.retry(now)
 	case serverConnecting, serverLoggingIn:
+		if s.lookupDue() {
+			break
+		}
 		w.stats.timeouts[timeoutConnect].inc()
-		s.openFailed(reasonConnectTimeout, connectTimeoutError(s))
+		s.openFailed(reasonConnectTimeout, s.connectTimeout())
 	case serverRecovering:
 		s.recoveryDue(now)
 	case serverTesting:

@@ -114,8 +114,10 @@ type server struct {
 	stepAt    uint64 // number of a Query that may take prepared statements away
 	swapAt    uint64 // number of a message that is refused here: its error gets replaced
 	swap      *protocol.ErrorFields
-	failCode  [5]byte // SQLSTATE of its last error
-	peer      string  // address it is connected to, where that was looked up
+	failCode  [5]byte   // SQLSTATE of its last error
+	peer      string    // address it is connected to, where that was looked up
+	resolved  *resolved // an answer with that address: the latest that was looked at
+	dialledAt int64     // when its connect to that began
 
 	// Of its client, while it has one:
 	later laterAnswers
@@ -142,6 +144,7 @@ type server struct {
 	fresh          bool        // linked, and nothing of the client has been sent yet
 	rollbacks      uint8
 	dropParameters bool // the client's next ParameterDescription has been told already
+	looking        bool // its host's name is being looked up for it
 	live           bool // counted in basis.live
 	wrongRole      bool // it could not write where it should: close it when idle
 	unseen         bool // reset_check: the client may have left what nothing shows

@@ -38,7 +38,7 @@ func (s *server) lost(r closeReason) {
 	}
 	switch s.state {
 	case serverConnecting, serverLoggingIn:
-		s.openFailed(s.reason, connectError(s.basis.host, errClosedInLogin))
+		s.openFailed(s.reason, s.connectError(errClosedInLogin))
 	case serverIdle:
 		s.lostIdle()
 	case serverLinked:

@@ -54,22 +54,27 @@ func (s *server) open() {
 		x, h := s.w.eng.settings.Load().security.tls, s.basis.host.target
 		s.login = &loginRun{encryption: backend.NewEncryption(x.ServerMode(), h.Network), tls: x.Server(h)}
 		s.until = now + int64(s.pool.limits.Load().ConnectTimeoutMs)*ms
-		s.w.loop.Wheel().Schedule(&s.timer, s.dialUntil(now))
+		s.w.loop.Wheel().Schedule(&s.timer, s.until)
 	}
 	s.basis.host.resolve(s)
 }
 
-// dialUntil is how long a host may take to accept. One that is known to fail is not
-// given all of connect_timeout_ms for that: where packets are lost, a new attempt
+// dialUntil is how long an address may take to accept: a fair part of
+// connect_timeout_ms where the host has several. One that is known to fail is not
+// given all of it either: where packets are lost, a new attempt
 // finds out sooner that it is back, and another of the list may be of use meanwhile.
 func (s *server) dialUntil(now int64) int64 {
-	if s.basis.host.state.FailingFor(now) > 0 {
-		return now + (s.until-now)/failingDial
+	parts := int64(1)
+	if s.resolved != nil {
+		parts = int64(len(s.resolved.addrs))
 	}
-	return s.until
+	if s.basis.host.state.FailingFor(now) > 0 {
+		parts = max(parts, failingDial)
+	}
+	return now + (s.until-now)/parts
 }
 
-// failingDial is the part of connect_timeout_ms for that.
+// failingDial is into how many parts connect_timeout_ms is divided for that.
 const failingDial = 3
 
 // postpone lets admission find another place for an attempt that has not begun.
@@ -84,16 +89,18 @@ func (s *server) postpone(now int64) {
 
 // dial connects to address, which the host's resolver gave.
 func (s *server) dial(network, address string) {
+	s.dialledAt = s.w.now()
+	s.w.loop.Wheel().Schedule(&s.timer, s.dialUntil(s.dialledAt))
 	fd, inProgress, err := s.w.eng.backendSockets().Dial(network, address)
 	if err != nil {
-		s.openFailed(reasonConnectFailed, connectError(s.basis.host, err))
+		s.openFailed(reasonConnectFailed, s.connectError(err))
 		return
 	}
 	// Write interest only while output is pending, over TCP as well: a server that
 	// moves between loops would report itself writable at every arrival.
 	if err := s.w.loop.Add(&s.sock, fd, true, s); err != nil {
 		reactor.CloseFD(fd)
-		s.openFailed(reasonConnectFailed, connectError(s.basis.host, err))
+		s.openFailed(reasonConnectFailed, s.connectError(err))
 		return
 	}
 	if inProgress {
@@ -106,7 +113,7 @@ func (s *server) dial(network, address string) {
 // connected: the dial has ended one way or the other.
 func (s *server) connected() {
 	if err := s.sock.Error(); err != nil {
-		s.openFailed(reasonConnectFailed, connectError(s.basis.host, err))
+		s.openFailed(reasonConnectFailed, s.connectError(err))
 		return
 	}
 	s.sock.WantWrite(false)
@@ -229,7 +236,7 @@ func (s *server) loginStep(out []byte, step backend.Step, err error) {
 		run.msg.Kind, run.msg.Ref = msgComputed, s
 		w := s.w
 		if !w.eng.helpers.Submit(w.loop, &run.msg, run.machine.Compute) {
-			s.openFailed(reasonConnectFailed, connectError(s.basis.host, errHelpersBusy))
+			s.openFailed(reasonConnectFailed, s.connectError(errHelpersBusy))
 		}
 	case backend.Done:
 		s.params = run.machine.Params()
@@ -307,6 +314,9 @@ func (s *server) opened() {
 		w.log.Info("a host serves again", "host", s.basis.host.name)
 	}
 	s.basis.host.state.Succeeded(now)
+	if s.resolved != nil {
+		s.resolved.served()
+	}
 	s.pool.logins.Succeeded()
 	s.pool.learn(s.params)
 	w.stats.logins.inc()
@@ -336,24 +346,29 @@ func (s *server) openFailed(r closeReason, cause error) {
 	}
 	w.loop.Wheel().Cancel(&s.timer)
 	w.stats.connectsFailed.inc()
-	b := s.basis
-	host := s.blame(now, r, cause)
-	if s.ahead {
-		s.pool.ahead.failed(now, host)
+	p, b, ahead := s.pool, s.basis, s.ahead
+	blamed := s.blame(now, r, cause)
+	if ahead && blamed != blameAddress {
+		p.ahead.failed(now, blamed == blameHost)
 	}
 	s.setState(serverBackoff)
-	if host {
-		s.pool.hostFailed(w, b, isUnfit(cause))
+	if blamed == blameHost {
+		p.hostFailed(w, b, isUnfit(cause))
 	}
 	holder := s.place.Holder()
 	if !w.adm.Failed(w.id, now, s.place) {
 		s.forgotten()
+		if ahead && blamed == blameAddress {
+			w.openAhead(p, now)
+		}
 		return
 	}
 	switch {
-	case host:
-		w.loop.Wheel().Schedule(&s.timer, s.pool.backing.Load().retryAt(now, rand.Uint64()))
-	case s.pool.live() > 0: // the holder waits for one of them; should they end, it is told at the next attempt
+	case blamed == blameAddress:
+		w.loop.Wheel().Schedule(&s.timer, now+reaper.Tick)
+	case blamed == blameHost && !s.lateFor(holder, now):
+		w.loop.Wheel().Schedule(&s.timer, p.backing.Load().retryAt(now, rand.Uint64()))
+	case blamed == blameLogin && p.live() > 0: // the holder waits for one of them; should they end, it is told at the next attempt
 		w.loop.Wheel().Schedule(&s.timer, now+refusedRetry)
 	default:
 		if holder != nil {
@@ -366,25 +381,45 @@ func (s *server) openFailed(r closeReason, cause error) {
 	}
 }
 
-// blame remembers whom a failed attempt concerns: the host, for everybody or for
-// this pool, or the pool's login.
-func (s *server) blame(now int64, r closeReason, cause error) (host bool) {
+// lateFor tells whether holder came when the host had failed for so long that it
+// would have been told so at once, had it been known by then: now it is.
+func (s *server) lateFor(holder *admission.Waiter, now int64) bool {
+	if holder == nil {
+		return false
+	}
+	p := s.pool
+	return p.unavailable(now) != nil && p.backing.Load().down(holder.Since, p.failLimit())
+}
+
+// blamed is whom a failed attempt concerns.
+type blamed uint8
+
+const (
+	blameAddress blamed = iota // one address of the host's name; another is to be tried
+	blameHost                  // the host, for everybody or for the pool
+	blameLogin                 // the pool's login
+)
+
+// blame finds out whom, and remembers it.
+func (s *server) blame(now int64, r closeReason, cause error) blamed {
 	b := s.basis
 	_, held := s.pool.logins.Held(now) // then the cause may be an old one, and tells nothing of the host
 	if !held {
 		b.host.logFailure(s.w, s, r, cause)
 	}
+	unfit := isUnfit(cause)
 	switch {
-	case isUnfit(cause):
-		b.host.state.Succeeded(now)
-		b.role.Failed(now, cause)
-		return true
-	case backend.ClassOf(cause) == backend.HostFault:
-		b.host.state.Failed(now, cause)
-		if at := b.host.address.Load(); at != nil && s.state == serverConnecting {
-			at.failed(s.peer)
+	case unfit || backend.ClassOf(cause) == backend.HostFault:
+		if s.peer != "" && !hasNoRoom(cause) && b.host.missedAt(s.peer, s.dialledAt, now) {
+			return blameAddress
 		}
-		return true
+		if unfit {
+			b.host.state.Succeeded(now)
+			b.role.Failed(now, cause)
+		} else {
+			b.host.state.Failed(now, cause)
+		}
+		return blameHost
 	case !held:
 		b.host.state.Succeeded(now)
 		s.pool.logins.Refused(now, cause)
@@ -393,7 +428,7 @@ func (s *server) blame(now int64, r closeReason, cause error) (host bool) {
 		}
 		s.w.eng.registry.forgetLookup(s.pool)
 	}
-	return false
+	return blameLogin
 }
 
 // endAttempt gives up what an attempt to connect has.
@@ -444,10 +479,24 @@ func connectError(h *host, err error) error {
 	return fmt.Errorf("cannot connect to PostgreSQL at %s: %w", h.name, err)
 }
 
+// connectError tells also at which of the addresses that its name stands for.
+func (s *server) connectError(err error) error {
+	if s.peer == "" {
+		return connectError(s.basis.host, err)
+	}
+	return fmt.Errorf("cannot connect to PostgreSQL at %s (%s): %w", s.basis.host.name, s.peer, err)
+}
+
 var (
 	errConnectTimeout = errors.New("no answer within connect_timeout_ms")
+	errLookupTimeout  = errors.New("its name could not be looked up within connect_timeout_ms")
 	errClosedInLogin  = errors.New("server closed the connection during the login")
 	errHelpersBusy    = errors.New("too many logins are computing their proof")
 )
 
-func connectTimeoutError(s *server) error { return connectError(s.basis.host, errConnectTimeout) }
+func (s *server) connectTimeout() error {
+	if s.looking {
+		return s.connectError(errLookupTimeout)
+	}
+	return s.connectError(errConnectTimeout)
+}

@@ -74,7 +74,11 @@ func (s *server) reportedRole(name []byte) {
 	if s.state < serverIdle || s.outdated() || backend.JudgeRole(s.basis.attrs(), s.params) != backend.Unfit {
 		return
 	}
-	s.basis.role.Failed(s.w.now(), s.roleError())
+	now := s.w.now()
+	if s.peer != "" {
+		s.basis.host.missedAt(s.peer, now, now)
+	}
+	s.basis.role.Failed(now, s.roleError())
 	s.pool.hostFailed(s.w, s.basis, true)
 }
 

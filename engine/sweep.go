@@ -24,6 +24,7 @@ func (t tickHandler) Fire(now int64) int64 {
 	w.checkMemory()
 	if w.id == 0 {
 		w.probeHosts(now)
+		w.refreshNames(now)
 	}
 	w.sweepOn(now)
 	w.drainTick(now)
@@ -100,6 +101,8 @@ func (w *worker) sweepPool(p *pool, now int64) (closed int) {
 		switch {
 		case abandoned && w.adm.TakeIdle(w.id, now, pl):
 			r = reasonServerOutdated
+		case s.displaced() && w.adm.TakeIdle(w.id, now, pl):
+			r = reasonServerDisplaced
 		case s.lifeOver(now) && w.adm.TakeIdle(w.id, now, pl):
 			r = reasonServerLifetime
 		case s.idleOver(now) && w.adm.TakeSpare(w.id, now, pl, keep):

@@ -214,6 +214,9 @@ func (cfg *Config) compute(ctx context.Context, work func()) error {
 // PID is the backend's process id, 0 when the server told none.
 func (c *Conn) PID() uint32 { return c.pid }
 
+// Peer is the address at the other end.
+func (c *Conn) Peer() string { return c.net.RemoteAddr().String() }
+
 // Bound makes ctx bound all that is sent and received until release is called.
 // When it has ended before that, the connection is of no more use.
 func (c *Conn) Bound(ctx context.Context) (release func()) {

@@ -97,6 +97,7 @@ var imports = map[string][]string{
 	"engine/auth":        {"protocol", "configs"},
 	"engine/auth/lookup": {"protocol", "configs", "backend", "engine/auth", "engine/dial"},
 	"engine/dial":        {"protocol", "configs", "backend"},
+	"engine/resolve":     {},
 	"engine/session":     {"protocol", "configs"},
 	"engine/statements":  {"protocol", "configs"},
 	"engine/tlsconfig":   {"configs"},

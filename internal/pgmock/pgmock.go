@@ -48,7 +48,13 @@ type Server struct {
 // Start starts a server that plays steps on every connection (after answering its cancel requests itself, by closing).
 func Start(t testing.TB, steps ...Step) *Server {
 	t.Helper()
-	s := &Server{t: t, address: "127.0.0.1:0", conns: map[net.Conn]bool{}, done: make(chan struct{}), cancelled: make(chan struct{}, 1024)}
+	return StartAt(t, "127.0.0.1:0", steps...)
+}
+
+// StartAt is Start at an address.
+func StartAt(t testing.TB, address string, steps ...Step) *Server {
+	t.Helper()
+	s := &Server{t: t, address: address, conns: map[net.Conn]bool{}, done: make(chan struct{}), cancelled: make(chan struct{}, 1024)}
 	s.Script(steps...)
 	s.Up()
 	t.Cleanup(s.close)

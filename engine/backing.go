@@ -3,8 +3,9 @@ package engine
 // What a pool's servers are made of: the database entry, the host, the login.
 //
 // A backing is immutable and is replaced as a whole: by RECONNECT, by a reload
-// that changes the entry, by a change of the host. A server remembers the one that it was opened under.
-// One made under another than the pool's present one is outdated: it serves the
+// that changes the entry, by a change of the host. With most of these begins another
+// era. A server remembers the backing that it was opened under; one of another era
+// than the pool's present one is outdated: it serves the
 // client that it has, and ends instead of becoming idle; those that are idle are
 // claimed and closed at once, those under way begin anew. So nobody but the pool's
 // pointer has to know which servers are old.
@@ -12,8 +13,11 @@ package engine
 // Owner: pool.backing is replaced under pool.renewing and read by all loops; the
 // counts are atomics, raised and lowered by the loop of the server.
 //
-// Invariant: pool.servers is at least the servers of its present backing; what it
-// is more are the outdated ones.
+// Invariants:
+//   - within an era neither the present candidate changes nor what is sent to open a
+//     server;
+//   - pool.servers is at least the servers of its present era; what it is more are
+//     the outdated ones.
 
 import (
 	"context"
@@ -34,8 +38,13 @@ type backing struct {
 	*candidate              // the present one of them
 	lenient    bool         // no preferred one was to be had: any does
 	login      backend.LoginConfig
-	servers    atomic.Int32 // made under it and not closed yet
-	live       atomic.Int32 // of them, those that have logged in
+	*era
+}
+
+// era is the time during which a pool's servers are made of the same.
+type era struct {
+	servers atomic.Int32 // made in it and not closed yet
+	live    atomic.Int32 // of them, those that have logged in
 }
 
 // host is the one to which the pool's servers are opened now.
@@ -54,7 +63,7 @@ func (p *pool) renew(change func(b *backing) *backing) {
 
 // outdated tells whether a server was made of something else than its pool's
 // servers are now: it is not to become idle.
-func (s *server) outdated() bool { return s.basis != s.pool.backing.Load() }
+func (s *server) outdated() bool { return s.basis.era != s.pool.backing.Load().era }
 
 // takeBasis notes what s is opened under.
 func (s *server) takeBasis() {

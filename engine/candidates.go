@@ -18,6 +18,7 @@ package engine
 
 import (
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -36,10 +37,16 @@ type candidate struct {
 	role backend.HostState // of this pool's: whether the host satisfies target_session_attrs
 }
 
-// candidates makes those of an entry; the registry's mutex is held.
-func (r *registry) candidates(cfg *configs.Config, entry *configs.Database) (all []*candidate) {
+// candidates makes those of an entry, if they are not among those known; the
+// registry's mutex is held.
+func (r *registry) candidates(cfg *configs.Config, entry *configs.Database, known []*candidate) (all []*candidate) {
 	for _, target := range entry.HostList() {
-		all = append(all, &candidate{host: r.host(cfg, target)})
+		h := r.host(cfg, target)
+		if i := slices.IndexFunc(known, func(c *candidate) bool { return c.host == h }); i >= 0 {
+			all = append(all, known[i])
+		} else {
+			all = append(all, &candidate{host: h})
+		}
 	}
 	return all
 }
@@ -47,9 +54,77 @@ func (r *registry) candidates(cfg *configs.Config, entry *configs.Database) (all
 // newBacking is what the servers of a pool of entry are made of, on the host that
 // is next; the registry's mutex is held.
 func (r *registry) newBacking(cfg *configs.Config, key poolKey, entry *configs.Database) *backing {
-	b := &backing{entry: entry, hosts: r.candidates(cfg, entry), login: r.loginConfig(entry, key)}
+	b := &backing{entry: entry, hosts: r.candidates(cfg, entry, nil), login: r.loginConfig(entry, key), era: &era{}}
 	b.candidate, b.lenient = b.choose(reactor.Now())
 	return b
+}
+
+// changed is what b is after a reload that gave its entry other settings. The
+// present host stays if it is still among the hosts, and the era, if that and what a server is
+// opened with are the same. The registry's mutex is held.
+func (r *registry) changed(cfg *configs.Config, key poolKey, b *backing, entry *configs.Database) *backing {
+	was := b.entry
+	next := &backing{entry: entry, candidate: b.candidate, lenient: b.lenient, login: r.loginConfig(entry, key), era: b.era}
+	if was.PasswordFile == entry.PasswordFile {
+		next.login.Credentials = b.login.Credentials // with what clients have shown, and what was looked up
+	}
+	roles := was.TargetSessionAttrs == entry.TargetSessionAttrs
+	if roles {
+		next.hosts = r.candidates(cfg, entry, b.hosts)
+	} else {
+		next.hosts = r.candidates(cfg, entry, nil)
+	}
+	stays := slices.Contains(next.hosts, b.candidate)
+	if !stays {
+		next.candidate, next.lenient = next.choose(reactor.Now())
+	}
+	if !stays || was.ConnectQuery != entry.ConnectQuery || !maps.Equal(was.StartupParameters, entry.StartupParameters) {
+		next.era = &era{}
+	}
+	return next
+}
+
+// rehost tells the pools how s changes their entries, and gives those whose servers
+// are outdated by that.
+func (r *registry) rehost(s *settings) (outdated []*pool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.pools {
+		entry := s.entry(p)
+		if entry == p.entry() {
+			continue
+		}
+		p.renew(func(b *backing) *backing {
+			next := r.changed(s.cfg, p.key, b, entry)
+			if next.era != b.era {
+				outdated = append(outdated, p)
+			}
+			return next
+		})
+	}
+	return outdated
+}
+
+// dropHosts forgets the hosts that no entry names and no server is at. The
+// registry's mutex is held.
+func (r *registry) dropHosts() {
+	named := map[*host]bool{}
+	cfg := r.eng.settings.Load().cfg
+	for i := range cfg.Databases {
+		for _, target := range cfg.Databases[i].HostList() {
+			named[r.hosts[target]] = true
+		}
+	}
+	for _, p := range r.pools {
+		for _, c := range p.backing.Load().hosts {
+			named[c.host] = true
+		}
+	}
+	for target, h := range r.hosts {
+		if !named[h] && r.eng.adm.DropHost(h.adm) {
+			delete(r.hosts, target)
+		}
+	}
 }
 
 func (c *candidate) failedLately(now int64) bool {
@@ -114,7 +189,7 @@ func (b *backing) choose(now int64) (next *candidate, lenient bool) {
 
 // on is a new backing like b on another host.
 func (b *backing) on(next *candidate, lenient bool) *backing {
-	return &backing{entry: b.entry, hosts: b.hosts, candidate: next, lenient: lenient, login: b.login}
+	return &backing{entry: b.entry, hosts: b.hosts, candidate: next, lenient: lenient, login: b.login, era: &era{}}
 }
 
 // again is a new backing that says the same.
@@ -184,27 +259,33 @@ func (e causesError) Error() string {
 // does not answer keeps p as long as p has servers there that may serve.
 func (p *pool) hostFailed(w *worker, b *backing, unfit bool) {
 	now := w.now()
-	if !unfit && (len(b.hosts) == 1 || hasNoRoom(b.host.state.Cause()) ||
-		b.live.Load() > 0 && b.host.state.FailingFor(now) <= p.failLimit()) {
+	if !unfit && (hasNoRoom(b.host.state.Cause()) || b.live.Load() > 0 && b.host.state.FailingFor(now) <= p.failLimit()) {
 		return
 	}
-	next, lenient := b.choose(now)
-	if next == b.candidate && lenient == b.lenient && (!unfit || b.live.Load() == 0) {
-		return // the next attempt, after its delay, is made there
+	if next := p.moveOn(b, now, unfit); next != nil {
+		p.follow(w)
+		w.eng.retire([]*pool{p})
+		w.log.Warn("servers of a pool are opened on another host", "database", p.key.database, "user", p.key.user,
+			"host", next.host.name, "before", b.host.name, "cause", b.candidate.cause())
 	}
+}
+
+// moveOn makes the host that is next the present one; nil: there is none better, or
+// somebody has changed it since the time of b, for this reason or another.
+func (p *pool) moveOn(b *backing, now int64, unfit bool) *backing {
 	p.renewing.Lock()
-	stale := p.backing.Load() != b // somebody has changed it for this reason or another
-	if !stale {
-		p.backing.Store(b.on(next, lenient))
+	defer p.renewing.Unlock()
+	present := p.backing.Load()
+	if present.era != b.era {
+		return nil
 	}
-	p.renewing.Unlock()
-	if stale {
-		return
+	next, lenient := present.choose(now)
+	if next == present.candidate && lenient == present.lenient && (!unfit || present.live.Load() == 0) {
+		return nil // the next attempt, after its delay, is made there
 	}
-	p.follow(w)
-	w.eng.retire([]*pool{p})
-	w.log.Warn("servers of a pool are opened on another host", "database", p.key.database, "user", p.key.user,
-		"host", next.host.name, "before", b.host.name, "cause", b.candidate.cause())
+	moved := present.on(next, lenient)
+	p.backing.Store(moved)
+	return moved
 }
 
 // follow makes admission open places on the present host. Whoever comes last sees

@@ -100,10 +100,6 @@ func (r *registry) unapplied(next *configs.Config) []Notice {
 			continue
 		}
 		was, is := p.entry(), &next.Databases[i]
-		note("hosts", forNewPools, !slices.Equal(was.Hosts, is.Hosts))
-		note("password_file", forNewPools, was.PasswordFile != is.PasswordFile)
-		note("startup_parameters", forNewPools, !maps.Equal(was.StartupParameters, is.StartupParameters))
-		note("connect_query", forNewPools, was.ConnectQuery != is.ConnectQuery)
 		note("dbname", forNewLogins, was.DBName != is.DBName)
 		note("user", forNewLogins, was.User != is.User)
 		note("pool_mode", forNewLogins, was.PoolMode != is.PoolMode)

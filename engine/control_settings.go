@@ -168,9 +168,14 @@ func (e *Engine) apply(s *settings) error {
 	r.routes.SetMax(c.Admission.MaxRoutes)
 	r.applyLookups(s)
 	r.stand(s)
+	outdated := r.rehost(s)
 	if err := each(e, r.applyLimits(s), func(w *worker, change func(*worker)) { change(w) }); err != nil {
 		return err
 	}
+	if err := each(e, outdated, func(w *worker, p *pool) { p.follow(w) }); err != nil {
+		return err
+	}
+	e.retire(outdated)
 	var routes []*route
 	r.routes.Each(func(_ *pool, _ routing.Identity, rt *route) { routes = append(routes, rt) })
 	if err := each(e, routes, func(w *worker, rt *route) { rt.relimit(w, s) }); err != nil {

@@ -448,7 +448,7 @@ func TestReloadNotices(t *testing.T) {
 	}
 	want := []string{
 		"server.pool_mode", "server.io_uring", "users[u].pool_mode",
-		"capacity.reset_query", "databases[a].connect_query", "databases[a].hosts", "databases[a].user",
+		"capacity.reset_query", "databases[a].user",
 	}
 	slices.Sort(names)
 	slices.Sort(want)

@@ -116,6 +116,7 @@ func (r *registry) forget(now int64) {
 		r.drop(func(p *pool) bool { return p.forgettable(now) })
 	}
 	r.pruneUsers(now, poolGrace)
+	r.dropHosts()
 }
 
 // notice keeps the time since when p has no client.

@@ -256,7 +256,7 @@ func (l *listener) wake() {
 
 // outdated tells whether the connection is to be opened anew, as servers are.
 func (l *listener) outdated() bool {
-	return l.basis != l.key.pool.backing.Load() || l.set.eng.names.displaced(l.basis.host, l.peer)
+	return l.basis.era != l.key.pool.backing.Load().era || l.set.eng.names.displaced(l.basis.host, l.peer)
 }
 
 // renewed wakes the listeners of pools whose backing is another one now.

@@ -89,7 +89,7 @@ bench-gate: build
 # The benchmarks of single parts, in the form that benchstat reads; COUNT=10 for a comparison.
 bench-micro:
 	@$(TOOLS) go
-	go test -run '^$$' -bench . -benchmem -count $(COUNT) ./admission/... ./engine/... ./protocol/... ./reaper/...
+	go test -run '^$$' -bench . -benchmem -count $(COUNT) ./admin/... ./admission/... ./engine/... ./protocol/... ./reaper/...
 
 # Real client libraries through the pooler, alone and among pgbench clients; ONLY=pgx,asyncpg makes a choice, TABLE=1 writes
 # the table of docs/drivers.md from the run. Packages are kept in the user's cache directory.

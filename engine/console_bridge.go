@@ -13,7 +13,8 @@ package engine
 //     bytes written are taken in theirs, unless the client is gone (cut)
 //   - the goroutine asks for a turn of the loop whenever it has made room in a full
 //     in, added to out, or ended; once, until the loop has begun the turn
-//   - nobody waits any more once the bridge is cut
+//   - nobody waits any more once the bridge is cut, or the session is to leave: then
+//     nothing more is read, and written is what there is room for
 
 import (
 	"io"
@@ -33,6 +34,7 @@ type bridge struct {
 	waits   bool // the loop holds bytes back until there is room in in
 	ended   bool // by the goroutine: nothing will be written any more
 	wasCut  bool // by the loop: the client is gone
+	leaves  bool // the session is to end: there are but its last words
 	peak    int  // the most bytes that in or out ever held
 }
 
@@ -93,15 +95,24 @@ func (b *bridge) cut() {
 	b.changed.Signal()
 }
 
-// Read waits for bytes of the client; io.EOF when it is gone. The session's.
+// leave tells the session that this is the end. Any goroutine.
+func (b *bridge) leave() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.leaves = true
+	b.changed.Signal()
+}
+
+// Read waits for bytes of the client; io.EOF when it is gone, or the session is to
+// leave. The session's.
 func (b *bridge) Read(p []byte) (n int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for len(b.in) == 0 {
-		if b.wasCut {
-			return 0, io.EOF
-		}
+	for len(b.in) == 0 && !b.wasCut && !b.leaves {
 		b.changed.Wait()
+	}
+	if b.wasCut || b.leaves {
+		return 0, io.EOF
 	}
 	n = copy(p, b.in)
 	if b.in = append(b.in[:0], b.in[n:]...); len(b.in) == 0 {
@@ -114,16 +125,16 @@ func (b *bridge) Read(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// Write waits until all of p has found room; net.ErrClosed when the client is gone.
-// The session's.
+// Write waits until all of p has found room; net.ErrClosed when the client is gone, or
+// the session is to leave and there is no room. The session's.
 func (b *bridge) Write(p []byte) (n int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for n < len(p) {
-		for len(b.out) >= bridgeBuffer && !b.wasCut {
+		for len(b.out) >= bridgeBuffer && !b.wasCut && !b.leaves {
 			b.changed.Wait()
 		}
-		if b.wasCut {
+		if b.wasCut || len(b.out) >= bridgeBuffer {
 			return n, net.ErrClosed
 		}
 		part := p[n:min(len(p), n+bridgeBuffer-len(b.out))]

@@ -11,7 +11,8 @@ package engine
 //   - client.console is not nil exactly in the state clientConsole, and while it
 //     closes after it
 //   - a session's context ends when its client is gone; its goroutine then ends by
-//     itself, and Stop waits for that
+//     itself, and Stop waits for that; so it does with the process, but has its last
+//     words before the loops end
 //   - at most consoleMost console clients are there, of whom consoleForAdmins can only be users of admin.users
 
 import (
@@ -24,6 +25,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"pgkinetic/engine/reactor"
 	"pgkinetic/protocol"
@@ -66,8 +68,20 @@ type consoles struct {
 	open    atomic.Int64
 }
 
-// close ends all sessions and waits for their goroutines. The loops have ended, or
-// take turns still.
+// lastWords is what the end of the process waits for clients of consoles to be told
+// of it; those that do not read are not waited for any longer.
+const lastWords = 200 * time.Millisecond
+
+// leave ends all sessions, and waits a moment until their clients have been told. The
+// loops take turns still.
+func (k *consoles) leave() {
+	k.stop()
+	for end := time.Now().Add(lastWords); k.open.Load() > 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// close waits for the goroutines of sessions. The loops have ended.
 func (k *consoles) close() {
 	k.stop()
 	k.running.Wait()
@@ -140,8 +154,7 @@ func (all *consoles) begin(k *consoleRun, who ConsoleClient, log *slog.Logger) {
 	all.running.Go(func() {
 		defer stop()
 		defer k.bridge.end()
-		// A session that ends by itself is not cut: its last words are on the bridge still.
-		defer context.AfterFunc(ctx, k.bridge.cut)()
+		defer context.AfterFunc(ctx, k.bridge.leave)()
 		defer func() {
 			if p := recover(); p != nil {
 				log.Error("a console session has failed", "user", who.User, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))

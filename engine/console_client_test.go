@@ -32,6 +32,10 @@ func tinyConsole(gone chan<- string) engine.ServeConsole {
 			}
 			m, err := b.Receive()
 			q, ok := m.(*pgproto3.Query)
+			if ctx.Err() != nil {
+				b.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: "57P01"})
+				_ = b.Flush()
+			}
 			if err != nil || !ok {
 				gone <- fmt.Sprintf("%T %v", m, err)
 				return
@@ -247,6 +251,9 @@ func TestConsoleDuringDrain(t *testing.T) {
 	one(t, before, "who")
 	if err := e.Stop(); err != nil {
 		t.Error(err)
+	}
+	if all, err := before.ReadAll(); err != nil || typesOf(all) != "E" {
+		t.Errorf("the end came with %s, %v", pgwire.Transcript(all), err)
 	}
 	for range 2 {
 		select {

@@ -295,6 +295,7 @@ func (e *Engine) fail(err error) {
 func (e *Engine) Stop() error {
 	e.acceptor.Close()
 	e.listeners.close()
+	e.consoles.leave()
 	for _, w := range e.workers {
 		if !w.loop.Stopped() {
 			bye := &reactor.Message{Kind: msgBye}

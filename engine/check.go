@@ -3,8 +3,9 @@ package engine
 // server_check_query: a backend that nobody has used for server_check_delay_ms is asked
 // whether it still answers, before anybody is given it.
 //
-// State: pool.checking, host.silentAt; of a server: testedAt, alone. Owner: checking is
-// whose it is that set it, from the question to its end; the rest as in host and server.
+// State: pool.checking, host.silentAt, Engine.silences, which tells all loops of a new
+// silentAt; of a server: testedAt, alone. Owner: checking is whose it is that set it,
+// from the question to its end; the rest as in host and server.
 // Invariants:
 //   - a server that is asked is set aside (admission.SetAside), so no request waits for its
 //     answer, and none is given it before that;
@@ -40,10 +41,11 @@ func (s *server) used(now int64) bool {
 func (s *server) suspect() bool { return s.heardAt() < s.basis.host.silentAt.Load() }
 
 // checks asks the idle servers of p on this loop of which it is time to know more. A
-// paused pool is left alone: PostgreSQL may be about to go.
+// paused pool is left alone: PostgreSQL may be about to go; so are all during a
+// suspension, when nothing is to move, and a drain.
 func (w *worker) checks(p *pool, now int64) {
 	r := &w.eng.settings.Load().cfg.Reaper
-	if r.ServerCheckQuery == "" || p.adm.Counts().Paused {
+	if r.ServerCheckQuery == "" || p.adm.Counts().Paused || w.suspended != suspendedNot || w.eng.draining.Load() {
 		return
 	}
 	left := checksPerPool
@@ -51,10 +53,9 @@ func (w *worker) checks(p *pool, now int64) {
 		s := pl.Owner.(*server)
 		switch {
 		case s.suspect():
-		case !s.used(now) || now-s.heardAt() < sweepInterval: // not all the time, where the delay is 0
-			return true
-		case !p.checking.CompareAndSwap(false, true):
-			return false
+		case !s.used(now) || now-s.heardAt() < sweepInterval, // not all the time, where the delay is 0
+			!p.checking.CompareAndSwap(false, true):
+			return true // suspects may come behind it
 		default:
 			s.alone = true
 		}
@@ -117,9 +118,9 @@ func (s *server) checkDue(now int64) {
 	w.log.Warn("no answer to server_check_query; asking all idle servers of the host", "server", s.number, "pid", s.pid,
 		"host", s.basis.host.name, "database", p.key.database)
 	s.basis.host.silentAt.Store(now)
+	w.eng.silences.Add(1)
 	s.discard(reasonServerSilent, "")
 	w.checks(p, now)
-	w.round = sweepRound{} // the other pools have their turn with the next tick
 }
 
 // checkEnded lets the next server of the pool be asked.

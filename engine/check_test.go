@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"pgkinetic/admin/view"
 	"pgkinetic/engine"
 	"pgkinetic/internal/pgmock"
 	"pgkinetic/internal/pgtest"
@@ -113,7 +114,7 @@ func TestCheck(t *testing.T) {
 			checks++
 		}
 	}
-	if checks < 5 || checks > 12 {
+	if checks < 4 || checks > 12 {
 		t.Errorf("%d checks of three backends in some three seconds", checks)
 	}
 }
@@ -187,4 +188,145 @@ func TestCheckFails(t *testing.T) {
 func oneServer(e *engine.Engine, activity string) bool {
 	all := slices.Collect(e.Servers())
 	return len(all) == 1 && all[0].Activity == activity
+}
+
+// TestCheckSilenceOfAHost: when one backend is silent, those of the host's other pools are asked at once, on every loop, and no
+// backend of another host.
+func TestCheckSilenceOfAHost(t *testing.T) {
+	t.Parallel()
+	var took time.Duration
+	for range 3 { // the machine may be busy
+		if took = silenceOfAHost(t); took < 800*time.Millisecond { // a tick, and the deadline of 400 ms
+			return
+		}
+	}
+	t.Errorf("the others were found %v later", took)
+}
+
+// silenceOfAHost gives how long after the first one all others were found silent.
+func silenceOfAHost(t *testing.T) time.Duration {
+	t.Helper()
+	k := &checked{}
+	mock := pgmock.Start(t, pgmock.Login(), k.serve)
+	other := pgmock.Start(t, pgmock.Login(), pgmock.Serve("alive"))
+	e, address := startYAML(t, fmt.Sprintf("databases: [{name: elsewhere, hosts: [%q]}, {name: \"*\", hosts: [%q]}]\n", other.Addr(), mock.Addr()),
+		checkEvery, "--reaper.server-check-delay-ms=3000", "--server.loops=2", "--capacity.connect-timeout-ms=400")
+	young := crowd(t, address, 2, 4, "user", "postgres", "database", "young")
+	quiet := pgwire.Login(t, "tcp", address, "user", "postgres", "database", "elsewhere")
+	usable2(t, quiet, "alive")
+	usable2(t, login(t, address), "alive") // the one that is asked first
+	time.Sleep(2500 * time.Millisecond)    // by then it has rested for long, and the others have not
+	for _, c := range young {
+		exec(t, c, "begin")
+	}
+	for _, c := range young {
+		exec(t, c, "commit")
+	}
+	k.silence()
+	until(t, "the old one is found", func() bool { return e.Totals().Evictions["unhealthy"] >= 1 })
+	found := time.Now()
+	until(t, "all of the host are", func() bool { return e.Totals().Evictions["unhealthy"] == 5 })
+	took := time.Since(found)
+	usable2(t, quiet, "alive")
+	if n := e.Totals().ServerLogins; n != 6 {
+		t.Errorf("%d logins, want 6", n)
+	}
+	return took
+}
+
+// TestNothingIsAsked: during a pause and a suspension no backend is asked, and none is opened ahead.
+func TestNothingIsAsked(t *testing.T) {
+	t.Parallel()
+	f := func(name string, begin, end func(e *engine.Engine) error) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := &checked{}
+			mock := pgmock.Start(t, pgmock.Login(), k.serve)
+			e, _ := startYAML(t, entry(mock.Addr(), "u", "pool_min_idle: 2"), checkEvery, "--reaper.server-check-delay-ms=1")
+			until(t, "they are asked", func() bool { return len(k.seen()) >= 3 })
+			must(t, begin(e))
+			until(t, "at rest", func() bool { return len(e.Unrest()) == 0 })
+			before := len(k.seen())
+			time.Sleep(1200 * time.Millisecond) // a sweep
+			mock.Down()
+			mock.Up()
+			until(t, "both have gone", func() bool { return e.Totals().Evictions["unhealthy"] == 2 })
+			time.Sleep(1200 * time.Millisecond)
+			if n := e.Totals(); len(k.seen()) != before || n.ServerLogins != 2 {
+				t.Errorf("it went so: %v; %d logins", k.seen()[before:], n.ServerLogins)
+			}
+			must(t, end(e))
+			until(t, "it goes on", func() bool { return len(k.seen()) > before && e.Totals().ServerLogins == 4 })
+		})
+	}
+	all := view.Scope{}
+	f("PAUSE", func(e *engine.Engine) error { return e.Pause(t.Context(), all) }, func(e *engine.Engine) error { return e.Resume(all) })
+	f("SUSPEND", func(e *engine.Engine) error { return e.Suspend(t.Context()) }, func(e *engine.Engine) error { return e.Resume(all) })
+}
+
+// TestCheckMeetsOperators: commands that come while a backend is asked neither wait for a silent one for long, nor leave anything
+// behind.
+func TestCheckMeetsOperators(t *testing.T) {
+	t.Parallel()
+	f := func(name string, command func(t *testing.T, e *engine.Engine), reason string, gone int64, logins uint64) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pg := pgtest.Shared(t)
+			who := role(t, pg)
+			e, address := startYAML(t, entry(pg.Addr(), who, "pool_max_size: 1")+"reaper: {server_check_delay_ms: 1, server_check_query: select pg_sleep(0.6)}\n")
+			c := pgwire.Login(t, "tcp", address, "user", "u", "database", "app")
+			usable(t, c)
+			until(t, "it is asked", func() bool { return oneServer(e, "testing") })
+			if p := e.Pools()[0]; p.SvTested != 1 || p.SvIdle+p.SvUsed+p.SvActive+p.SvLogin != 0 {
+				t.Errorf("SHOW POOLS: %+v", p)
+			}
+			if p := e.Metrics().Pools[0]; p.Recovering != 1 || p.Idle+p.Active+p.Connecting != 0 {
+				t.Errorf("metrics: %+v", p)
+			}
+			begin := time.Now()
+			command(t, e)
+			until(t, "at rest", func() bool { return len(e.Unrest()) == 0 || oneServer(e, "testing") })
+			if took := time.Since(begin); took > 3*time.Second {
+				t.Errorf("after %v", took)
+			}
+			until(t, "evicted or not", func() bool { return int64(e.Totals().Evictions[reason]) == gone })
+			if e.Alive() == nil && logins > 0 {
+				c := pgwire.Login(t, "tcp", address, "user", "u", "database", "app")
+				usable(t, c)
+				if n := e.Totals().ServerLogins; n != logins {
+					t.Errorf("%d logins, want %d", n, logins)
+				}
+			}
+		})
+	}
+	all := view.Scope{}
+	f("PAUSE", func(t *testing.T, e *engine.Engine) {
+		must(t, e.Pause(t.Context(), all))
+		if rest := e.Unrest(); len(rest) > 0 {
+			t.Errorf("paused, but %v", rest)
+		}
+		must(t, e.Resume(all))
+	}, "unhealthy", 0, 1)
+	f("KILL", func(t *testing.T, e *engine.Engine) {
+		must(t, e.Kill("app"))
+		until(t, "it is gone", func() bool { return e.Totals().Servers == 0 })
+		must(t, e.Resume(view.Scope{Database: "app"}))
+	}, "reload", 0, 2)
+	f("RECONNECT", func(t *testing.T, e *engine.Engine) {
+		must(t, e.Reconnect("app"))
+		must(t, e.WaitClose(t.Context(), "app"))
+	}, "reload", 1, 2)
+	f("SUSPEND", func(t *testing.T, e *engine.Engine) {
+		must(t, e.Suspend(t.Context()))
+		until(t, "it has answered", func() bool { return oneServer(e, "idle") })
+		must(t, e.Resume(all))
+	}, "unhealthy", 0, 1)
+	f("a lowered limit", func(t *testing.T, e *engine.Engine) {
+		must(t, e.SetLimit("capacity.pool_max_lifetime_ms", "1"))
+		until(t, "it is gone", func() bool { return e.Totals().Evictions["max_lifetime"] > 0 })
+		must(t, e.SetLimit("capacity.pool_max_lifetime_ms", "0"))
+	}, "max_lifetime", 1, 2)
+	f("a drain", func(t *testing.T, e *engine.Engine) {
+		must(t, e.Drain(5*time.Second, nil))
+	}, "unhealthy", 0, 0)
 }

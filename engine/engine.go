@@ -82,6 +82,7 @@ type Engine struct {
 	started    atomic.Bool
 	draining   atomic.Bool
 	suspended  atomic.Bool
+	silences   atomic.Int64 // servers that did not answer server_check_query
 	drain      drain
 	failed     atomic.Pointer[error]
 	failOnce   sync.Once

@@ -55,6 +55,10 @@ type sweepRound struct {
 // sweepOn goes on with the round over all pools, or begins one.
 func (w *worker) sweepOn(now int64) {
 	r := &w.round
+	if n := w.eng.silences.Load(); n != w.silences { // what is suspect is asked without delay
+		w.silences = n
+		*r = sweepRound{}
+	}
 	if len(r.pools) == 0 {
 		if now-r.begun < sweepInterval {
 			return

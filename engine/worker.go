@@ -68,6 +68,7 @@ type worker struct {
 
 	tick        reaper.Timer
 	round       sweepRound
+	silences    int64 // those of the process that this loop has seen to
 	suspended   suspended
 	suspendedAt int64 // when that began
 	routesAt    int64 // when the next round over the routes begins

@@ -7,7 +7,7 @@ package engine
 // not answer, or does not satisfy target_session_attrs any more), the first of the
 // list that is not known to have failed lately is next, else the one whose turn it
 // is by its delays; the attempts to connect that are made anyway tell whether it
-// does. So there is no second way to find out about a host.
+// does, and watch.go.
 //
 // Owner: which host is the present one is a part of pool.backing, changed under
 // pool.renewing; admission's word for it follows (pool.follow). A candidate's role
@@ -18,9 +18,11 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"pgkinetic/backend"
 	"pgkinetic/configs"
@@ -35,6 +37,8 @@ const hostMemory = 30000 * ms
 type candidate struct {
 	host *host
 	role backend.HostState // of this pool's: whether the host satisfies target_session_attrs
+
+	watched atomic.Int64 // when it was last looked at for its role
 }
 
 // candidates makes those of an entry, if they are not among those known; the
@@ -263,11 +267,16 @@ func (p *pool) hostFailed(w *worker, b *backing, unfit bool) {
 		return
 	}
 	if next := p.moveOn(b, now, unfit); next != nil {
-		p.follow(w)
-		w.eng.retire([]*pool{p})
-		w.log.Warn("servers of a pool are opened on another host", "database", p.key.database, "user", p.key.user,
-			"host", next.host.name, "before", b.host.name, "cause", b.candidate.cause())
+		p.moved(w, b.host, next.host, fmt.Sprint(b.candidate.cause()))
 	}
+}
+
+// moved: the present host is another one, so servers of the former end.
+func (p *pool) moved(w *worker, from, to *host, why string) {
+	p.follow(w)
+	w.eng.retire([]*pool{p})
+	w.log.Warn("servers of a pool are opened on another host", "database", p.key.database, "user", p.key.user,
+		"host", to.name, "before", from.name, "cause", why)
 }
 
 // moveOn makes the host that is next the present one; nil: there is none better, or

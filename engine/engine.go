@@ -63,6 +63,7 @@ type Engine struct {
 	statements *statements.Store
 	listeners  *listeners
 	names      *nameService
+	background *background
 	keys       *auth.Keys
 	throttle   auth.Throttle
 	instance   uint64 // the first part of long cancel keys
@@ -106,6 +107,7 @@ const (
 func New(cfg *configs.Config, log *slog.Logger, more ...Option) (*Engine, error) {
 	loops := loopCount(cfg.Server.Loops, runtime.GOMAXPROCS(0))
 	e := &Engine{cfg: cfg, born: reactor.Now(), log: log, failure: make(chan struct{})}
+	e.background = newBackground()
 	e.names = newNameService(e)
 	e.drain.requests, e.drain.logEvery = make(chan view.ShutdownMode, shutdownsQueued), drainLogEvery
 	var b [8]byte
@@ -308,7 +310,7 @@ func (e *Engine) Stop() error {
 	e.consoles.close()
 	e.reporter.close()
 	e.registry.closeLookups()
-	e.names.close()
+	e.background.close()
 	e.helpers.Close()
 	if err := e.failed.Load(); err != nil {
 		return *err

@@ -30,6 +30,7 @@ type host struct {
 	state         backend.HostState
 	cancels       atomic.Int32 // cancel connections open
 	cancelsQueued atomic.Int32
+	watched       atomic.Int64 // when it was last looked at while no pool's own attempts did
 	lastLog       atomic.Int64 // when a failure was last logged
 	silentAt      atomic.Int64 // when a server did not answer server_check_query; 0: never
 	address       atomic.Pointer[resolved]
@@ -47,6 +48,13 @@ func newHost(t configs.Host, adm *admission.Host, n *nameService) *host {
 		h.fixed = true
 	}
 	return h
+}
+
+// down tells whether h does not answer, as far as anybody knows. As long as a pool
+// uses it, it is tried every few seconds; what was found out before that is not
+// known any more. Else a process without clients would not be ready for ever.
+func (h *host) down(now int64, cfg *configs.Config) bool {
+	return h.state.FailedLately(now, max(hostMemory, 3*int64(cfg.Capacity.ConnectTimeoutMs)*ms))
 }
 
 // dialAgain opens a further connection to where s is connected (a cancel).

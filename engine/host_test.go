@@ -15,7 +15,7 @@ func namedHost(t *testing.T, changed func(*host)) *host {
 	t.Helper()
 	n := &nameService{
 		settings: func() *configs.Reaper { return &configs.Reaper{DNSMaxTTLMs: 15000} },
-		log:      slog.New(slog.DiscardHandler), changed: changed, ctx: context.Background(),
+		log:      slog.New(slog.DiscardHandler), changed: changed, work: newBackground(),
 	}
 	return newHost(configs.Host{Network: "tcp", Address: "db.test:5432"}, nil, n)
 }
@@ -112,5 +112,19 @@ func TestAnswerAfterTheLastAddress(t *testing.T) {
 	}
 	if h.missedAt("10.0.0.1:5432", 2, 1001*ms) || h.known(1001*ms) != nil {
 		t.Error("an answer that was of no use is used on")
+	}
+}
+
+// TestDownIsNoLastWord: what nobody has found out anew for long is not told, so that a process which nobody uses because it
+// is not ready becomes ready again.
+func TestDownIsNoLastWord(t *testing.T) {
+	h, cfg := namedHost(t, nil), &configs.Config{}
+	h.state.Failed(1000*ms, context.DeadlineExceeded)
+	if !h.down(2000*ms, cfg) || !h.down(30_999*ms, cfg) || h.down(31_000*ms, cfg) {
+		t.Error("a failure is not forgotten after half a minute")
+	}
+	cfg.Capacity.ConnectTimeoutMs = 20_000
+	if !h.down(31_000*ms, cfg) || h.down(61_000*ms, cfg) {
+		t.Error("a failure is forgotten before the next attempt has ended")
 	}
 }

@@ -123,8 +123,9 @@ func (e *Engine) outerLimits() []view.Limit {
 func (r *registry) hostMetrics() (all []view.HostMetrics) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	now, cfg := reactor.Now(), r.eng.settings.Load().cfg
 	for _, h := range r.sortedHosts() {
-		all = append(all, view.HostMetrics{Host: h.name, Down: h.state.Cause() != nil})
+		all = append(all, view.HostMetrics{Host: h.name, Down: h.down(now, cfg)})
 	}
 	return all
 }

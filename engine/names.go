@@ -45,9 +45,7 @@ type nameService struct {
 	settings func() *configs.Reaper
 	log      *slog.Logger
 	changed  func(*host) // the addresses of a host are others now
-	ctx      context.Context
-	stop     context.CancelFunc
-	running  sync.WaitGroup
+	work     *background
 	found    atomic.Uint64 // look-ups with an answer
 	failed   atomic.Uint64 // and without
 }
@@ -59,14 +57,10 @@ func WithNameServer(address string) Option {
 }
 
 func newNameService(e *Engine) *nameService {
-	n := &nameService{settings: func() *configs.Reaper { return &e.settings.Load().cfg.Reaper }, log: e.log, changed: e.addressesChanged}
-	n.ctx, n.stop = context.WithCancel(context.Background())
-	return n
-}
-
-func (n *nameService) close() {
-	n.stop()
-	n.running.Wait()
+	return &nameService{
+		settings: func() *configs.Reaper { return &e.settings.Load().cfg.Reaper }, log: e.log,
+		changed: e.addressesChanged, work: e.background,
+	}
 }
 
 // resolved is the outcome of a look-up.
@@ -160,14 +154,14 @@ func (h *host) lookUp(told func(r *resolved, err error)) {
 	}
 	if !l.running {
 		l.running = true
-		h.names.running.Go(h.ask)
+		h.names.work.running.Go(h.ask)
 	}
 }
 
 // ask looks the name up; it waits for bytes, so it takes no helper's token.
 func (h *host) ask() {
 	n, l := h.names, &h.look
-	ctx, stop := context.WithTimeout(n.ctx, lookupTime)
+	ctx, stop := context.WithTimeout(n.work.ctx, lookupTime)
 	defer stop()
 	name, port, err := net.SplitHostPort(h.target.Address)
 	var a *resolve.Answer
@@ -194,7 +188,7 @@ func (h *host) ask() {
 // lookupFailed goes on with the last answer, if there is one.
 func (h *host) lookupFailed(now int64, err error) *resolved {
 	n, old := h.names, h.address.Load()
-	if n.ctx.Err() == nil {
+	if n.work.ctx.Err() == nil {
 		n.failed.Add(1)
 	}
 	if old == nil {

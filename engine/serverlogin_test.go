@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"pgkinetic/internal/pgtest"
@@ -78,7 +79,7 @@ func TestServerLoginUnix(t *testing.T) {
 		}
 		return !c.Silent(1e6)
 	})
-	if all, err := c.ReadUntil('Z', 1); err != nil || typesOf(all) != "TEZI" {
+	if all, err := c.ReadUntil('Z', 1); err != nil || !strings.HasSuffix(typesOf(all), "EZI") { // a RowDescription, if it was in time
 		t.Errorf("got %s, %v", typesOf(all), err)
 	}
 }

@@ -25,6 +25,7 @@ func (t tickHandler) Fire(now int64) int64 {
 	if w.id == 0 {
 		w.probeHosts(now)
 		w.refreshNames(now)
+		w.watchHosts(now)
 	}
 	w.sweepOn(now)
 	w.drainTick(now)

@@ -13,6 +13,7 @@ import (
 
 	"pgkinetic/admin/view"
 	"pgkinetic/configs"
+	"pgkinetic/engine/reactor"
 )
 
 // balancesNot is PgBouncer's word for hosts that are tried in order.
@@ -104,7 +105,11 @@ func (e *Engine) databaseRow(s *settings, d *configs.Database, name string) view
 	h := d.Host()
 	for _, p := range r.pools {
 		if p.inDatabase(name) {
-			h = p.host().target
+			b := p.backing.Load()
+			h = b.host.target
+			if cause := b.candidate.cause(); cause != nil && b.candidate.failedLately(reactor.Now()) {
+				row.Failing = cause.Error()
+			}
 		}
 	}
 	host, port := splitHost(h)
@@ -126,11 +131,6 @@ func (e *Engine) databaseRow(s *settings, d *configs.Database, name string) view
 		names = append(names, one.String())
 	}
 	row.Hosts = strings.Join(names, ",")
-	if known := r.hosts[h]; known != nil {
-		if cause := known.state.Cause(); cause != nil {
-			row.Failing = cause.Error()
-		}
-	}
 	return row
 }
 

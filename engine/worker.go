@@ -72,6 +72,7 @@ type worker struct {
 	suspended   suspended
 	suspendedAt int64 // when that began
 	routesAt    int64 // when the next round over the routes begins
+	watchedAt   int64 // when hosts were last gone through for those to look at
 	namesLooked int64 // when names of hosts were last looked at
 	namesAt     int64 // when the next look for pools and users to forget is due
 }

@@ -55,6 +55,8 @@ type Conn struct {
 	in   *bufio.Reader
 	size int // of the message that Receive gave last, which is still in in
 	pid  uint32
+
+	params *backend.Params
 }
 
 // Open connects and logs in. Its errors are those of package backend (Faults),
@@ -197,7 +199,7 @@ func (c *Conn) logIn(ctx context.Context, cfg *Config, endPoint []byte) error {
 			return err
 		}
 		if step == backend.Done {
-			c.pid = machine.PID()
+			c.pid, c.params = machine.PID(), machine.Params()
 			return nil
 		}
 	}
@@ -213,6 +215,9 @@ func (cfg *Config) compute(ctx context.Context, work func()) error {
 
 // PID is the backend's process id, 0 when the server told none.
 func (c *Conn) PID() uint32 { return c.pid }
+
+// Params is what the server has reported of itself at the login.
+func (c *Conn) Params() *backend.Params { return c.params }
 
 // Peer is the address at the other end.
 func (c *Conn) Peer() string { return c.net.RemoteAddr().String() }

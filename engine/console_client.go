@@ -42,9 +42,10 @@ const (
 // ConsoleClient is who a console's session is for.
 type ConsoleClient struct {
 	User, Database string
-	Params         []protocol.Param // of its StartupMessage
-	Admin          bool             // may change things; else only look
-	PID            uint32           // what BackendKeyData is to say
+	Params         []protocol.Param        // of its StartupMessage
+	Admin          bool                    // may change things; else only look
+	Allowed        func() (all, look bool) // what he may do by the settings as they are now
+	PID            uint32                  // what BackendKeyData is to say
 	Key            []byte
 	Canceled       <-chan struct{} // has a value after a CancelRequest
 }
@@ -104,16 +105,25 @@ func (e *Engine) isConsole(database string) bool {
 	return e.consoles.serve != nil && e.settings.Load().cfg.Admin.IsConsole(database)
 }
 
+// allowed tells what a user may do on a console: everything, or at least look. Any
+// goroutine.
+func (e *Engine) allowed(user string) (all, look bool) {
+	admin := &e.settings.Load().cfg.Admin
+	all = slices.Contains(admin.Users, user)
+	return all, all || slices.Contains(admin.StatsUsers, user)
+}
+
 // enterConsole: the client has proved who it is and asks for the console.
 func (c *client) enterConsole(run *authRun) {
-	w, admin := c.w, &c.w.eng.settings.Load().cfg.Admin
-	isAdmin := slices.Contains(admin.Users, run.user)
+	w, user := c.w, run.user // not run: it has secrets, and is done
+	allowed := func() (all, look bool) { return w.eng.allowed(user) }
+	isAdmin, mayLook := allowed()
 	most := int64(consoleMost)
 	if !isAdmin {
 		most -= consoleForAdmins
 	}
 	switch {
-	case !isAdmin && !slices.Contains(admin.StatsUsers, run.user):
+	case !mayLook:
 		c.fatal(reasonLoginRefused, loginError(protocol.CodeInvalidAuthorization,
 			fmt.Sprintf("user %q may not use the console; admin.users and admin.stats_users say who may", run.user)))
 		return
@@ -136,7 +146,7 @@ func (c *client) enterConsole(run *authRun) {
 	c.send(w.answer)
 	c.traffic.inc(trafficLogins)
 	who := ConsoleClient{
-		User: run.user, Database: run.database, Params: run.params, Admin: isAdmin,
+		User: run.user, Database: run.database, Params: run.params, Admin: isAdmin, Allowed: allowed,
 		PID: c.processID(), Key: c.cancelKey(nil), Canceled: k.canceled,
 	}
 	if w.eng.logsConnections() {

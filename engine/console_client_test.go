@@ -45,6 +45,9 @@ func tinyConsole(gone chan<- string) engine.ServeConsole {
 			case q.String == "who":
 				text := fmt.Sprintf("%s %s %v %v", who.User, who.Database, who.Params, who.Admin)
 				b.Send(&pgproto3.DataRow{Values: [][]byte{[]byte(text)}})
+			case q.String == "rights":
+				all, look := who.Allowed()
+				b.Send(&pgproto3.DataRow{Values: [][]byte{fmt.Appendf(nil, "%v %v", all, look)}})
 			case q.String == "leave":
 				b.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: "57P01", Message: "last words"})
 				_ = b.Flush()
@@ -173,6 +176,24 @@ func TestConsoleFlow(t *testing.T) {
 	if err := <-sent; err != nil {
 		t.Error(err)
 	}
+}
+
+// What an operator may do follows the settings while he is connected.
+func TestConsoleRights(t *testing.T) {
+	t.Parallel()
+	host := pgmock.Start(t)
+	e, address, _ := startConsole(t, host.Addr(), consoleSettings)
+	c := pgwire.Login(t, "tcp", address, "user", "root", "database", "pgbouncer")
+	f := func(admin, want string) {
+		t.Helper()
+		reload(t, e, fmt.Sprintf("databases: [{name: \"*\", hosts: [%q]}]\nadmin: {%s}\n", host.Addr(), admin))
+		if got := one(t, c, "rights"); got != want {
+			t.Errorf("%s: %s, want %s", admin, got, want)
+		}
+	}
+	f("users: [a, root]", "true true")
+	f("stats_users: [root]", "false true")
+	f("users: [a]", "false false")
 }
 
 // What a session says last reaches its client, and a session that breaks takes nobody with it.

@@ -80,7 +80,7 @@ func forbidden(command string) *problem {
 // act makes the statement of a command of users of admin.users without rows.
 func act(tag string, run func(*session, *command) error) *statement {
 	return &statement{admin: true, run: func(s *session, c *command) (result, error) {
-		if !s.Admin {
+		if all, _ := s.rights(); !all {
 			return result{}, forbidden(tag)
 		}
 		if err := run(s, c); err != nil {

@@ -23,7 +23,10 @@ type Session struct {
 
 	User, Database string
 	Admin          bool // one of admin.users; else of admin.stats_users, who may only look
-	Version        string
+	// Allowed tells what the user may do now, since a reload may change it: all commands,
+	// or at least look. Nil: what Admin says.
+	Allowed func() (all, look bool)
+	Version string
 	// Params are the parameters of its StartupMessage. Those that are unknown here are passed over.
 	Params []protocol.Param
 

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -74,6 +75,9 @@ func (s *session) execute(p *portal, limit uint32) error {
 
 // begin runs the statement of a portal up to its first row.
 func (s *session) begin(p *portal, c *command) error {
+	if _, look := s.rights(); !look {
+		return &problem{code: codeForbidden, message: fmt.Sprintf("user %q may not use the console any more", s.User)}
+	}
 	if p.statement.waits {
 		s.flush()
 	}
@@ -91,6 +95,14 @@ func (s *session) begin(p *portal, c *command) error {
 	}
 	p.next, p.stop = iter.Pull(p.result.rows)
 	return nil
+}
+
+// rights are what the user may do now.
+func (s *session) rights() (all, look bool) {
+	if s.Allowed == nil {
+		return s.Admin, true
+	}
+	return s.Allowed()
 }
 
 // allowed tells why a statement may not run now.

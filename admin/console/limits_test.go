@@ -172,6 +172,27 @@ func TestLog(t *testing.T) {
 	wants(t, out.String(), "C55000\x00Mthere is no such thing\x00Dsecond line\x00")
 }
 
+// TestRightsChange: what a user may do is what the settings say when a command runs.
+func TestRightsChange(t *testing.T) {
+	f := func(all, look bool, query, want string) {
+		t.Helper()
+		control := newFake()
+		var out bytes.Buffer
+		conn := readWriter{bytes.NewReader(pgwire.Query(query)), &out}
+		s := Session{Control: control, User: "alice", Admin: !all, Allowed: func() (bool, bool) { return all, look }}
+		if err := Serve(t.Context(), conn, s); err != nil {
+			t.Fatal(err)
+		}
+		wants(t, out.String(), want)
+	}
+	f(true, true, "PAUSE app", "PAUSE\x00")
+	f(true, true, "SHOW FDS", "SHOW\x00")
+	f(false, true, "PAUSE app", "C42501\x00Mpermission denied: PAUSE")
+	f(false, true, "SHOW FDS", "C42501\x00Mpermission denied: SHOW FDS")
+	f(false, true, "SHOW STATE", "SHOW\x00")
+	f(false, false, "SHOW STATE", "C42501\x00Muser \"alice\" may not use the console any more")
+}
+
 // TestErrorsWithCodes: an error of the pooler may bring its SQLSTATE.
 func TestErrorsWithCodes(t *testing.T) {
 	control := newFake()

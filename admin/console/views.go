@@ -82,7 +82,7 @@ func show(v viewOf) *statement {
 	return &statement{
 		fields: fieldsOf(v.columns),
 		run: func(s *session, _ *command) (result, error) {
-			if v.admin && !s.Admin {
+			if all, _ := s.rights(); v.admin && !all {
 				return result{}, forbidden("SHOW " + v.name)
 			}
 			return result{tag: "SHOW", rows: v.rows(s)}, nil

@@ -43,7 +43,7 @@ func (o *operators) Metrics() *view.Metrics {
 func (o *operators) serveConsole(ctx context.Context, conn io.ReadWriter, who engine.ConsoleClient) {
 	err := console.Serve(ctx, conn, console.Session{
 		Control: o, Log: o.log, Version: version(),
-		User: who.User, Database: who.Database, Admin: who.Admin, Params: who.Params,
+		User: who.User, Database: who.Database, Admin: who.Admin, Allowed: who.Allowed, Params: who.Params,
 		PID: who.PID, Key: who.Key, Canceled: who.Canceled,
 	})
 	if err != nil && ctx.Err() == nil {

@@ -32,6 +32,8 @@ type Views interface {
 	Pinning() []view.Pin
 	Prepared() iter.Seq[view.Prepared]
 	Recovery() []view.Recovery
+	Hosts() []view.Host
+	DNSHosts() []view.DNSHost
 	Errors() []view.Fault
 
 	Pools() []view.Pool

@@ -29,6 +29,7 @@ type HostState struct {
 	rounds    atomic.Int32
 	nextProbe atomic.Int64
 	cause     atomic.Pointer[error]
+	answered  atomic.Bool
 }
 
 // Failed records a connect that failed at now because of the host: no answer,
@@ -63,6 +64,20 @@ func (h *HostState) DueAt() int64 {
 // Succeeded records that a login came to an end that shows the host in order:
 // also a refusal that is a LoginFault.
 func (h *HostState) Succeeded(int64) {
+	if !h.answered.Load() {
+		h.answered.Store(true)
+	}
+	h.Forget()
+}
+
+// Answered says whether there was ever a success.
+func (h *HostState) Answered() bool { return h.answered.Load() }
+
+// Forget makes h a host of which nothing bad is known.
+func (h *HostState) Forget() {
+	if h.since.Load() == 0 && h.cause.Load() == nil {
+		return
+	}
 	h.since.Store(0)
 	h.rounds.Store(0)
 	h.cause.Store(nil)

@@ -154,9 +154,9 @@ func (c *candidate) cause() error {
 }
 
 // forgetFailures makes c a host of which nothing bad is known.
-func (c *candidate) forgetFailures(now int64) {
-	c.host.state.Succeeded(now)
-	c.role.Succeeded(now)
+func (c *candidate) forgetFailures() {
+	c.host.state.Forget()
+	c.role.Forget()
 }
 
 // attrs is what a server has to satisfy; any where no preferred one was to be had.
@@ -275,6 +275,7 @@ func (p *pool) hostFailed(w *worker, b *backing, unfit bool) {
 func (p *pool) moved(w *worker, from, to *host, why string) {
 	p.follow(w)
 	w.eng.retire([]*pool{p})
+	w.eng.hostChanges.Add(1)
 	w.log.Warn("servers of a pool are opened on another host", "database", p.key.database, "user", p.key.user,
 		"host", to.name, "before", from.name, "cause", why)
 }
@@ -353,10 +354,9 @@ func hasNoRoom(cause error) bool {
 // forgetFailures lets pools that were paused try their hosts as if nothing had
 // failed: during the pause nobody did.
 func forgetFailures(pools []*pool) {
-	now := reactor.Now()
 	for _, p := range pools {
 		for _, c := range p.backing.Load().hosts {
-			c.forgetFailures(now)
+			c.forgetFailures()
 		}
 		p.logins.Succeeded()
 	}

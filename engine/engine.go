@@ -51,22 +51,23 @@ import (
 
 // Engine is one running pooler.
 type Engine struct {
-	cfg        *configs.Config // as at the start: what cannot change while it runs
-	settings   atomic.Pointer[settings]
-	log        *slog.Logger
-	passed     []int // descriptors of listening sockets
-	adm        *admission.Controller
-	workers    []*worker
-	acceptor   *reactor.Acceptor
-	helpers    *reactor.Helpers
-	registry   *registry
-	statements *statements.Store
-	listeners  *listeners
-	names      *nameService
-	background *background
-	keys       *auth.Keys
-	throttle   auth.Throttle
-	instance   uint64 // the first part of long cancel keys
+	cfg         *configs.Config // as at the start: what cannot change while it runs
+	settings    atomic.Pointer[settings]
+	log         *slog.Logger
+	passed      []int // descriptors of listening sockets
+	adm         *admission.Controller
+	workers     []*worker
+	acceptor    *reactor.Acceptor
+	helpers     *reactor.Helpers
+	registry    *registry
+	statements  *statements.Store
+	listeners   *listeners
+	names       *nameService
+	background  *background
+	hostChanges atomic.Uint64 // moves of pools to another host
+	keys        *auth.Keys
+	throttle    auth.Throttle
+	instance    uint64 // the first part of long cancel keys
 
 	clientCap       clientCap // max_clients of the process
 	unauthenticated atomic.Int64

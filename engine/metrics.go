@@ -30,7 +30,8 @@ func (e *Engine) Metrics() *view.Metrics {
 		BytesIn: t.BytesFromClients, BytesOut: t.BytesToClients, ServerBytesIn: t.BytesFromServers, ServerBytesOut: t.BytesToServers,
 		Logins: t.ClientLogins, ServerLogins: t.ServerLogins, ClientsTotal: e.accepted(), AcceptPaused: t.AcceptPaused,
 		Moves: t.Moves, Cancels: t.CancelRequests, ConnectsFailed: t.ConnectsFailed, BufferBytes: t.BufferBytes, SlowQueries: t.SlowQueries,
-		SQLStates: e.sqlStates(),
+		SQLStates: e.sqlStates(), HostChanges: e.hostChanges.Load(),
+		Lookups: []view.Count{{Label: "found", N: e.names.found.Load()}, {Label: "failed", N: e.names.failed.Load()}},
 	}
 	for state := range clientGone {
 		m.Clients = append(m.Clients, view.Count{Label: state.String(), N: uint64(n.states[state])})

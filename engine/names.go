@@ -143,6 +143,12 @@ type lookupRun struct {
 	told    []func(r *resolved, err error)
 }
 
+func (l *lookupRun) underWay() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.running
+}
+
 // lookUp begins a look-up, unless one is under way. told, if there is one, is called
 // on a goroutine of its own, with the answer that holds by then or why there is none.
 func (h *host) lookUp(told func(r *resolved, err error)) {

@@ -212,9 +212,10 @@ func (e *Engine) Lists() []view.Item {
 	used := e.clientCap.used.Load()
 	k := &n.total
 	r.mu.Lock()
-	names, users := 0, len(r.usrCli)
+	names, pending, users := 0, 0, len(r.usrCli)
 	for _, h := range r.hosts {
 		names += number(!h.fixed)
+		pending += number(h.look.underWay())
 	}
 	r.mu.Unlock()
 	return []view.Item{
@@ -230,7 +231,7 @@ func (e *Engine) Lists() []view.Item {
 		{List: "used_servers", Items: int64(k.servers[serverLinked] + k.recovering() + k.connecting())},
 		{List: "dns_names", Items: int64(names)},
 		{List: "dns_zones"},
-		{List: "dns_queries"},
+		{List: "dns_queries", Items: int64(pending)},
 		{List: "dns_pending"},
 		{List: "hosts", Items: int64(len(r.hostMetrics()))},
 		{List: "routes", Items: int64(r.routes.Counts().Routes)},

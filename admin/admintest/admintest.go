@@ -99,6 +99,8 @@ func (c *Control) Routes() []view.Route                    { return filled[view.
 func (c *Control) Performance() []view.Performance         { return filled[view.Performance](c.Rows) }
 func (c *Control) Pinning() []view.Pin                     { return filled[view.Pin](c.Rows) }
 func (c *Control) Prepared() iter.Seq[view.Prepared]       { return sequence[view.Prepared](c.Rows) }
+func (c *Control) Hosts() []view.Host                      { return filled[view.Host](c.Rows) }
+func (c *Control) DNSHosts() []view.DNSHost                { return filled[view.DNSHost](c.Rows) }
 func (c *Control) Recovery() []view.Recovery               { return filled[view.Recovery](c.Rows) }
 func (c *Control) Errors() []view.Fault                    { return filled[view.Fault](c.Rows) }
 func (c *Control) Pools() []view.Pool                      { return filled[view.Pool](c.Rows) }

@@ -63,6 +63,8 @@ var views = []viewOf{
 	list("PERFORMANCE", "loops and their load, rates, latencies, memory", func(s *session) []view.Performance { return s.Control.Performance() }),
 	list("PINNING", "clients that keep a server outside a transaction, and why", func(s *session) []view.Pin { return s.Control.Pinning() }),
 	stream("PREPARED", "prepared statements, per client and server", func(s *session) iter.Seq[view.Prepared] { return s.Control.Prepared() }),
+	list("HOSTS", "the PostgreSQL hosts: whether they answer, since when not and why, what is open there", func(s *session) []view.Host { return s.Control.Hosts() }),
+	list("DNS_HOSTS", "names of hosts: their addresses, when they are looked up again", func(s *session) []view.DNSHost { return s.Control.DNSHosts() }),
 	list("RECOVERY", "how servers were brought back into order", func(s *session) []view.Recovery { return s.Control.Recovery() }),
 	list("ERRORS", "what PostgreSQL answered, and what clients were told by the pooler", func(s *session) []view.Fault { return s.Control.Errors() }),
 	list("SETTINGS", "CONFIG, and where each value comes from", func(s *session) []view.Setting { return s.Control.Config() }),
@@ -71,8 +73,7 @@ var views = []viewOf{
 // absent are PgBouncer's views of what is not in this pooler, and what there is
 // instead.
 var absent = map[string]string{
-	"DNS_HOSTS":  "Addresses are looked up for each connection; SHOW DATABASES names the hosts, SHOW SERVERS the addresses in use.",
-	"DNS_ZONES":  "Addresses are looked up for each connection; SHOW DATABASES names the hosts, SHOW SERVERS the addresses in use.",
+	"DNS_ZONES":  "Names are looked up when their TTL is over, without a look at their zone; see SHOW DNS_HOSTS.",
 	"PEERS":      "One process uses all processors, so that there are no peers.",
 	"PEER_POOLS": "One process uses all processors, so that there are no peers.",
 }

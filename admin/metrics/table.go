@@ -80,6 +80,8 @@ var Table = []Metric{
 			w.gauge(truth(!h.Down), h.Host)
 		}
 	}},
+	{"pg_kinetic_backend_host_changes_total", Counter, nil, "Moves of a pool to another host of its database.", single(func(m *view.Metrics) uint64 { return m.HostChanges })},
+	{"pg_kinetic_dns_lookups_total", Counter, []string{"outcome"}, "Look-ups of the names of PostgreSQL hosts: found, failed (the last addresses are used on).", by(func(m *view.Metrics) []view.Count { return m.Lookups })},
 	{"pg_kinetic_backend_logins_total", Counter, nil, "Logins to PostgreSQL that succeeded.", single(func(m *view.Metrics) uint64 { return m.ServerLogins })},
 	{"pg_kinetic_backend_connects_failed_total", Counter, nil, "Connects and logins to PostgreSQL that failed.", single(func(m *view.Metrics) uint64 { return m.ConnectsFailed })},
 	{"pg_kinetic_backend_moves_total", Counter, nil, "Idle backends that moved to another event loop.", single(func(m *view.Metrics) uint64 { return m.Moves })},

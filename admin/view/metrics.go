@@ -10,6 +10,8 @@ type Metrics struct {
 	Health                        Health         // as Health tells it at this moment
 	Limits                        []Limit        // those of the process, and of its hosts ("host x"), as Limits shows them
 	Hosts                         []HostMetrics
+	Lookups                       []Count // of hosts' names: found, failed
+	HostChanges                   uint64  // pools that moved to another host
 	Pools                         []PoolMetrics
 	Traffic                       []TrafficMetrics
 	Loops                         []LoopMetrics

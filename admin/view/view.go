@@ -267,6 +267,27 @@ type Recovery struct {
 	Current int64  `col:"current"` // under way, in rows without outcome
 }
 
+// Host is a row of SHOW HOSTS: one PostgreSQL host of the settings.
+type Host struct {
+	Host        string  `col:"host"`         // as configured
+	State       string  `col:"state"`        // up; down; unknown: not tried yet, or not for long
+	Address     string  `col:"address"`      // of a name: the one in use; empty: not looked up yet
+	Pools       int     `col:"pools"`        // pools that open their servers there
+	Servers     int     `col:"servers"`      // places taken there, those being opened or closed included
+	MaxBackends int     `col:"max_backends"` // the most there may be
+	Connecting  int     `col:"connecting"`   // logins under way
+	FailingMs   float64 `col:"failing_ms"`   // since the first failure after the last success; 0: none
+	Cause       string  `col:"cause"`        // of the last failure
+}
+
+// DNSHost is a row of SHOW DNS_HOSTS: the name of a host, behind PgBouncer's columns how its look-ups fare.
+type DNSHost struct {
+	Hostname string `col:"hostname"`
+	TTL      int64  `col:"ttl"`   // s, until it is looked up again
+	Addrs    string `col:"addrs"` // comma-separated, the one in use first
+	State    string `col:"state"` // found; stale: the last look-up has failed, and these are the addresses before; none: never found
+}
+
 // Performance is a row of SHOW PERFORMANCE.
 type Performance struct {
 	Metric string  `col:"metric"`

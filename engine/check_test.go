@@ -247,7 +247,7 @@ func TestNothingIsAsked(t *testing.T) {
 			must(t, begin(e))
 			until(t, "at rest", func() bool { return len(e.Unrest()) == 0 })
 			before := len(k.seen())
-			time.Sleep(1200 * time.Millisecond) // a sweep
+			time.Sleep(2200 * time.Millisecond) // sweeps; no backend is asked in each
 			mock.Down()
 			mock.Up()
 			until(t, "both have gone", func() bool { return e.Totals().Evictions["unhealthy"] == 2 })

@@ -352,8 +352,22 @@ func TestBackendSocketOptions(t *testing.T) {
 
 // socketsWith counts this process's sockets to a port that have these options.
 func socketsWith(port, userTimeout, keepIdle int) (n int) {
+	return optionsOf(port, userTimeout, keepIdle, unix.Getpeername)
+}
+
+// acceptedWith counts the connections that it has accepted at a port.
+func acceptedWith(port, userTimeout, keepIdle int) (n int) {
+	return optionsOf(port, userTimeout, keepIdle, func(fd int) (unix.Sockaddr, error) {
+		if _, err := unix.Getpeername(fd); err != nil { // the listening one
+			return nil, err
+		}
+		return unix.Getsockname(fd)
+	})
+}
+
+func optionsOf(port, userTimeout, keepIdle int, end func(fd int) (unix.Sockaddr, error)) (n int) {
 	for fd := range 2000 {
-		peer, err := unix.Getpeername(fd)
+		peer, err := end(fd)
 		to, tcp := peer.(*unix.SockaddrInet4)
 		if err != nil || !tcp || to.Port != port {
 			continue

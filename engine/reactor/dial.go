@@ -110,25 +110,29 @@ const (
 
 // SetTCPOptions sets TCP_NODELAY, keepalive after keepaliveMs of silence (whole
 // seconds, at least one; 0: off) and TCP_USER_TIMEOUT (milliseconds; 0: the
-// system's) on a TCP socket.
+// system's) on a TCP socket, whatever it had before: a listener stays when they change.
 func SetTCPOptions(fd, keepaliveMs, userTimeoutMs int) error {
 	type option struct{ level, name, value int }
-	options := []option{{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1}}
+	options := []option{
+		{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1},
+		{unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, max(userTimeoutMs, 0)},
+		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, min(max(keepaliveMs, 0), 1)},
+	}
 	if keepaliveMs > 0 {
 		idle := max(1, keepaliveMs/1000)
 		options = append(
 			options,
-			option{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
 			option{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, idle},
 			option{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, min(max(1, idle/keepaliveShare), keepaliveIntervalMax)},
 			option{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, keepaliveProbes},
 		)
 	}
-	if userTimeoutMs > 0 {
-		options = append(options, option{unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, userTimeoutMs})
-	}
 	for _, o := range options {
-		if err := unix.SetsockoptInt(fd, o.level, o.name, o.value); err != nil {
+		err := unix.SetsockoptInt(fd, o.level, o.name, o.value)
+		if err == unix.ENOPROTOOPT && o.value == 0 { // a listener that was passed in may be of MPTCP
+			continue
+		}
+		if err != nil {
 			return os.NewSyscallError("setsockopt", err)
 		}
 	}

@@ -224,6 +224,14 @@ func TestChangeOfOptions(t *testing.T) {
 		}
 		_ = conn.Close()
 	}
+	changed(t, a, AcceptorOptions{Addresses: []string{"127.0.0.1:0"}})
+	ping(t, connect(t, a.Listeners()[0]))
+	fd := await(t, seen, "OnAccept")
+	alive, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE)
+	timeout, err2 := unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT)
+	if alive != 0 || timeout != 0 || err != nil || err2 != nil {
+		t.Errorf("turned off: keepalive %d, time-out %d ms, %v, %v", alive, timeout, err, err2)
+	}
 }
 
 // TestChangeKeepsPassedListeners, whatever the settings say.

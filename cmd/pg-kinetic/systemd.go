@@ -3,8 +3,12 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"net"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/activation"
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -21,11 +25,31 @@ type manager struct {
 	failing sync.Once
 }
 
+// tellWithin bounds how long a message waits for a manager that does not read: whoever tells it has clients to see to.
+const tellWithin = time.Second
+
 // tell sends a message of sd_notify(3).
 func (m *manager) tell(assignments ...string) {
-	if _, err := daemon.SdNotify(false, strings.Join(assignments, "\n")); err != nil {
+	path := os.Getenv("NOTIFY_SOCKET")
+	if path == "" {
+		return
+	}
+	if err := notify(path, strings.Join(assignments, "\n")); err != nil {
 		m.failing.Do(func() { m.log.Warn("cannot tell the service manager", "error", err) })
 	}
+}
+
+func notify(path, message string) error {
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = conn.Close() }()
+	if err := conn.SetWriteDeadline(time.Now().Add(tellWithin)); err != nil {
+		return err
+	}
+	_, err = conn.Write([]byte(message))
+	return err
 }
 
 // ready: clients are served. err is why settings were not read anew, if that was tried.
@@ -62,7 +86,7 @@ func (m *manager) watchdog(done <-chan struct{}) {
 		return
 	}
 	stuck := false
-	for pause(limit/2, done) {
+	for pause(max(limit/2, time.Millisecond), done) {
 		err := m.engine.Alive()
 		if err == nil {
 			m.tell(daemon.SdNotifyWatchdog)
@@ -73,8 +97,17 @@ func (m *manager) watchdog(done <-chan struct{}) {
 	}
 }
 
+// passedMost is more sockets than a unit has; a number above it, or none, is a mistake of whoever has set LISTEN_FDS.
+const passedMost = 1000
+
 // passedSockets gives the listening sockets of a socket unit. They belong to the caller.
 func passedSockets() (descriptors []int, err error) {
+	if os.Getenv("LISTEN_PID") == strconv.Itoa(os.Getpid()) {
+		text := os.Getenv("LISTEN_FDS")
+		if n, err := strconv.Atoi(text); err != nil || n < 0 || n > passedMost {
+			return nil, fmt.Errorf("LISTEN_FDS is %q: it tells how many sockets are passed, from 0 to %d", text, passedMost)
+		}
+	}
 	for _, file := range activation.Files(true) {
 		fd, e := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0) // the file closes its own
 		if e != nil {

@@ -135,6 +135,38 @@ func TestWatchdog(t *testing.T) {
 	}
 }
 
+// A service manager that does not read keeps nobody waiting for ever.
+func TestManagerThatDoesNotRead(t *testing.T) {
+	n := newNotices(t)
+	t.Setenv("NOTIFY_SOCKET", n.path)
+	var log bytes.Buffer
+	m := &manager{log: slog.New(slog.NewTextHandler(&log, nil))}
+	for range 1000 { // the kernel's queue of datagrams is much shorter
+		if m.tell("STATUS=x"); log.Len() > 0 {
+			break
+		}
+	}
+	m.stopping()
+	if got := strings.Count(log.String(), "cannot tell the service manager"); got != 1 || !strings.Contains(log.String(), "timeout") {
+		t.Errorf("%d lines:\n%s", got, log.String())
+	}
+}
+
+// A wrong number of passed sockets is told.
+func TestPassedSocketsWrongNumber(t *testing.T) {
+	t.Setenv("LISTEN_PID", strconv.Itoa(os.Getpid()))
+	for _, number := range []string{"", "-1", "x", "1001", "100000000"} {
+		t.Setenv("LISTEN_FDS", number)
+		if got, err := passedSockets(); err == nil || !strings.Contains(err.Error(), "LISTEN_FDS") {
+			t.Errorf("%q: %v, %v", number, got, err)
+		}
+	}
+	t.Setenv("LISTEN_PID", "1") // of somebody else
+	if got, err := passedSockets(); err != nil || len(got) > 0 {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
 // Sockets of a socket unit: clients that come before the process get in, and the Unix socket's file stays behind.
 func TestSocketActivation(t *testing.T) {
 	t.Parallel()

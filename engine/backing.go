@@ -226,7 +226,7 @@ func (e *Engine) poolsNamed(database string) ([]*pool, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.checkDatabase(e.settings.Load(), database); err != nil {
+	if err := e.checkDatabase(database); err != nil {
 		return nil, err
 	}
 	return r.poolsIn(database), nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
+	"pgkinetic/admin/view"
 	"pgkinetic/engine"
 	"pgkinetic/internal/pgmock"
 	"pgkinetic/internal/pgtest"
@@ -295,6 +296,22 @@ func TestConsoleName(t *testing.T) {
 	}
 	if got := one(t, login(t, address), "select 40 + 2"); got != "42" {
 		t.Errorf("%s", got)
+	}
+}
+
+// The console's own names are no databases to act on.
+func TestConsoleIsNoDatabase(t *testing.T) {
+	t.Parallel()
+	e, _, _ := startConsole(t, pgmock.Start(t).Addr(), consoleSettings)
+	for command, act := range map[string]func(string) error{
+		"pause": func(name string) error { return e.Pause(t.Context(), view.Scope{Database: name}) },
+		"kill":  e.Kill, "disable": e.Disable, "enable": e.Enable, "reconnect": e.Reconnect,
+	} {
+		for _, name := range []string{"pg_kinetic", "pgbouncer"} {
+			if err := act(name); err == nil || !strings.Contains(err.Error(), "the console itself") {
+				t.Errorf("%s %s: %v", command, name, err)
+			}
+		}
 	}
 }
 

@@ -30,8 +30,11 @@ func (e *Engine) setDisabled(database string, disabled bool) error {
 	r := e.registry
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := r.disabled[database]
-	if cfg := e.settings.Load().cfg; !known && cfg.Database(database) == nil {
+	known, cfg := r.disabled[database], e.settings.Load().cfg
+	switch {
+	case e.isConsole(database):
+		return consoleName(database)
+	case !known && cfg.Database(database) == nil:
 		names := make([]string, 0, len(cfg.Databases))
 		for i := range cfg.Databases {
 			names = append(names, cfg.Databases[i].Name)

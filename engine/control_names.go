@@ -46,12 +46,23 @@ func (p *pool) inDatabase(name string) bool {
 		p.key.entry == configs.AnyDatabase && p.entry().DBName == "" && p.key.database == name
 }
 
-// checkDatabase answers why there is no database of that name to pause. r.mu is
-// held.
-func (r *registry) checkDatabase(s *settings, name string) error {
+// checkDatabase answers why no database of that name can be paused: neither is there
+// an entry for it, be it the one for all names, nor was there one for clients that
+// are here still. The registry's mu is held.
+func (e *Engine) checkDatabase(name string) error {
+	r, cfg := e.registry, e.settings.Load().cfg
+	entry := cfg.Database(name)
+	switch {
+	case e.isConsole(name):
+		return consoleName(name)
+	case entry != nil && entry.Name != name && entry.DBName != "":
+		return fmt.Errorf("database %q shares its pools with every database of the entry %q: name that", name, entry.Name)
+	case entry != nil || r.pausedDatabases[name] != nil:
+		return nil
+	}
 	known := map[string]bool{}
-	for i := range s.cfg.Databases {
-		known[s.cfg.Databases[i].Name] = true
+	for i := range cfg.Databases {
+		known[cfg.Databases[i].Name] = true
 	}
 	for k := range r.users {
 		known[k.tenant.Database] = true
@@ -62,10 +73,13 @@ func (r *registry) checkDatabase(s *settings, name string) error {
 	if !known[name] {
 		return unknown("database", name, slices.Collect(maps.Keys(known)))
 	}
-	if d := s.cfg.Database(name); d != nil && d.Name == configs.AnyDatabase && name != d.Name && d.DBName != "" {
-		return fmt.Errorf("database %q shares its pools with every database of the entry %q: name that", name, d.Name)
-	}
 	return nil
+}
+
+// consoleName is the error about the console's name where a database of PostgreSQL
+// is to be named.
+func consoleName(name string) error {
+	return fmt.Errorf("database %q is the console itself", name)
 }
 
 // named tells whether rt is meant by a rule's name or a label.

@@ -123,7 +123,7 @@ func (e *Engine) pauseAll() (*pause, func() bool, error) {
 func (e *Engine) pauseDatabase(name string) (*pause, func() bool, error) {
 	r := e.registry
 	r.mu.Lock()
-	if err := r.checkDatabase(e.settings.Load(), name); err != nil {
+	if err := e.checkDatabase(name); err != nil {
 		r.mu.Unlock()
 		return nil, nil, err
 	}
@@ -222,7 +222,7 @@ func (e *Engine) resumeDatabase(name string) (*pause, error) {
 	r.mu.Lock()
 	p := r.pausedDatabases[name]
 	if p == nil {
-		err := r.checkDatabase(e.settings.Load(), name)
+		err := e.checkDatabase(name)
 		r.mu.Unlock()
 		if err == nil {
 			err = fmt.Errorf("database %q is %w", name, ErrNotPaused)

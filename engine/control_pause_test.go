@@ -326,8 +326,6 @@ func TestPauseNames(t *testing.T) {
 		scope view.Scope
 		want  string
 	}{
-		{view.Scope{Database: "postgrse"}, `nearest: "postgres"`},
-		{view.Scope{Database: "sesion"}, `nearest: "session"`},
 		{view.Scope{Route: "postgres/postgers//default"}, `nearest: "postgres/postgres//default"`},
 		{view.Scope{Database: "postgres", Route: "x"}, "not both"},
 	} {
@@ -338,7 +336,23 @@ func TestPauseNames(t *testing.T) {
 			t.Errorf("resume %s: %v, want %s", x.scope, err, x.want)
 		}
 	}
-	// The entry for all names: one of them, then all.
+	only, _ := twoDatabases(t)
+	for _, err := range []error{only.Pause(t.Context(), view.Scope{Database: "aa"}), only.Resume(view.Scope{Database: "aa"})} {
+		if err == nil || !strings.Contains(err.Error(), `nearest: "a"`) {
+			t.Errorf("a name without an entry: %v", err)
+		}
+	}
+	// The entry for all names: one that nobody has asked for yet, one of them, then all.
+	pauseNow(t, e, view.Scope{Database: "template1"})
+	must(t, e.Reconnect("template1"))
+	early, in := pgwire.Dial(t, "tcp", address), make(chan error, 1)
+	go func() {
+		_, err := early.Login(0, "user", "postgres", "database", "template1")
+		in <- err
+	}()
+	waiting(t, e, 1)
+	must(t, e.Resume(view.Scope{Database: "template1"}))
+	must(t, <-in)
 	session := loginTo(t, address, "session")
 	for _, name := range []string{"postgres", "*"} {
 		pauseNow(t, e, view.Scope{Database: name})

@@ -96,6 +96,7 @@ type consoleRun struct {
 	canceled chan struct{}
 	name     string // of the database asked for
 	user     string
+	app      string // the application_name that it has come with
 	admin    bool
 	left     bool // the bytes that came last end with a Terminate
 }
@@ -138,6 +139,11 @@ func (c *client) enterConsole(run *authRun) {
 	c.secret.fill()
 	w.slots.register(c)
 	k := &consoleRun{canceled: make(chan struct{}, 1), name: run.database, user: run.user, admin: isAdmin}
+	for _, p := range run.params {
+		if p.Name == "application_name" {
+			k.app = p.Value
+		}
+	}
 	k.msg.Kind, k.msg.Ref = msgConsole, c
 	k.bridge = newBridge(func() { w.loop.Post(&k.msg) })
 	c.console = k
@@ -178,6 +184,7 @@ func (all *consoles) begin(k *consoleRun, who ConsoleClient, log *slog.Logger) {
 // is room.
 func (c *client) consumeConsole(p []byte) int {
 	n := c.console.bridge.offer(p)
+	c.requestAt = c.w.now()
 	c.console.left = bytes.HasSuffix(p[:n], protocol.AppendTerminate(nil))
 	c.held = n < len(p)
 	return n

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -105,6 +106,11 @@ func TestConsoleLogin(t *testing.T) {
 			got := one(t, c, "who")
 			if !strings.HasPrefix(got, user+" "+database) || !strings.HasSuffix(got, fmt.Sprint(user == "root")) || !strings.Contains(got, "{application_name a b}") {
 				t.Errorf("%q", got)
+			}
+			if !slices.ContainsFunc(slices.Collect(e.Clients()), func(r view.Client) bool {
+				return r.User == user && r.Database == database && r.ApplicationName == "a b" && !r.RequestTime.Before(r.ConnectTime)
+			}) {
+				t.Errorf("%s on %s is not shown as it is", user, database)
 			}
 		}
 	}

@@ -95,7 +95,7 @@ func (c *client) fact() (f clientFact, ok bool) {
 		f.peerPID = c.sock.PeerPID()
 	}
 	if c.console != nil {
-		f.tenant = tenantNames{c.console.name, c.console.user}
+		f.tenant, f.application = tenantNames{c.console.name, c.console.user}, c.console.app
 	}
 	if c.up != nil {
 		f.tenant, f.application = tenantNames{c.up.tenant.Database, c.up.tenant.User}, c.application()

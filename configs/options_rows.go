@@ -77,7 +77,7 @@ var serverOptions = []Option{
 	},
 	{
 		Section: sectionServer, Key: "max_buffer_memory", Kind: KindSize, Default: 256 * mib, Min: mib, Max: tib, Scope: ScopeProcess,
-		Doc: "Bytes in all connection buffers together. Above it no client is read; above 110 % the client with most unread output is closed",
+		Doc: "Bytes in all connection buffers together. Above it no client that has logged in is read; above 110 % the client with most unread output is closed",
 	},
 	{
 		Section: sectionServer, Key: "max_pools", Kind: KindInt, Default: 1000, Min: 1, Max: 100_000, Scope: ScopeProcess,

@@ -15,6 +15,7 @@ import (
 
 	"pgkinetic/admin/view"
 	"pgkinetic/engine"
+	"pgkinetic/engine/reactor"
 	"pgkinetic/internal/pgmock"
 	"pgkinetic/internal/pgtest"
 	"pgkinetic/internal/pgwire"
@@ -181,6 +182,23 @@ func TestConsoleFlow(t *testing.T) {
 		}
 	}
 	if err := <-sent; err != nil {
+		t.Error(err)
+	}
+}
+
+// An operator gets in, and is served, while clients that do not read hold all the memory there is for buffers.
+func TestConsoleWithoutMemory(t *testing.T) {
+	pg := pgtest.Shared(t)
+	_, address, _ := startConsole(t, pg.Addr(), "admin: {users: [root]}\n", "--server.max-buffer-memory=1MiB", "--server.loops=1",
+		"--capacity.max-backend-buffer-bytes=1048576")
+	hog := login(t, address)
+	send(t, hog, pgwire.Query("select repeat('x', 100000) from generate_series(1, 200)"))
+	until(t, "the memory is full", func() bool { return reactor.BufferBytes() >= 1<<20 })
+	one(t, pgwire.Login(t, "tcp", address, "user", "root", "database", "pgbouncer"), "who")
+	if n := reactor.BufferBytes(); n < 1<<20 {
+		t.Errorf("%d bytes are held", n)
+	}
+	if _, err := hog.ReadUntil('Z', 1); err != nil {
 		t.Error(err)
 	}
 }

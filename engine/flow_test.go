@@ -164,7 +164,7 @@ func TestBufferMemory(t *testing.T) {
 		send(t, c, pgwire.Query("select repeat('x', 100000) from generate_series(1, 200)"))
 		clients = append(clients, c)
 	}
-	// Those with most unread output are closed until the rest fits. A client that comes meanwhile is not read.
+	// Those with most unread output are closed until the rest fits. A client that comes meanwhile is let in, and then not read.
 	until(t, "somebody closed", func() bool { return e.Totals().Closed["buffer_memory"] > 0 })
 	late := pgwire.Dial(t, "tcp", address)
 	send(t, late, pgwire.Startup(0, "user", "postgres", "database", "postgres"))

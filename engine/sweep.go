@@ -124,9 +124,10 @@ func (w *worker) sweepPool(p *pool, now int64) (closed int) {
 
 // memoryFull: the process holds as much as max_buffer_memory allows, so clients
 // are not read until it has fallen; servers are, as long as their own client's
-// buffer has room, since their answers free memory.
+// buffer has room, since their answers free memory. Who has not logged in yet may be
+// an operator who is to see to it; max_unauthenticated bounds what these hold.
 func (w *worker) memoryFull(c *client) bool {
-	if reactor.BufferBytes() < w.eng.server().MaxBufferMemory || c.console != nil {
+	if reactor.BufferBytes() < w.eng.server().MaxBufferMemory || c.up == nil {
 		return false
 	}
 	if !c.memWait {

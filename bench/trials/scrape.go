@@ -74,7 +74,7 @@ func (t *scrape) warmUp(ctx context.Context) (err error) {
 	}
 	for range 10 {
 		for _, look := range t.looks() {
-			if _, err := look.once(ctx); err != nil {
+			if err := look.once(ctx); err != nil {
 				return err
 			}
 		}
@@ -84,17 +84,22 @@ func (t *scrape) warmUp(ctx context.Context) (err error) {
 
 // look is one way to look at the pooler.
 type look struct {
-	time, worst figures.Figure
-	beside      figures.Figure
-	size        figures.Figure
-	once        func(context.Context) (bytes int64, err error)
+	time, worst figures.Figure // how long it takes
+	beside      figures.Figure // p99 of requests meanwhile
+	once        func(context.Context) error
 }
 
 func (t *scrape) looks() []look {
+	get := func(path string) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := t.get(ctx, path)
+			return err
+		}
+	}
 	return []look{
-		{figures.Scrape, figures.ScrapeMost, figures.Beside, figures.ScrapeSize, func(ctx context.Context) (int64, error) { return t.get(ctx, "/metrics") }},
-		{figures.Show, figures.ShowMost, figures.BesideShow, "", t.show},
-		{figures.Rows, figures.RowsMost, figures.BesideRows, "", func(ctx context.Context) (int64, error) { return t.get(ctx, "/api/v1/clients") }},
+		{figures.Scrape, figures.ScrapeMost, figures.Beside, get("/metrics")},
+		{figures.Show, figures.ShowMost, figures.BesideShow, t.show},
+		{figures.Rows, figures.RowsMost, figures.BesideRows, get("/api/v1/clients")},
 	}
 }
 
@@ -118,7 +123,8 @@ func (t *scrape) get(ctx context.Context, path string) (bytes int64, err error) 
 }
 
 // show reads all rows of SHOW CLIENTS; there are as many as clients, and the console's own.
-func (t *scrape) show(ctx context.Context) (rows int64, err error) {
+func (t *scrape) show(ctx context.Context) error {
+	rows := 0
 	results := t.console.Exec(ctx, "SHOW CLIENTS")
 	for results.NextResult() {
 		for reader := results.ResultReader(); reader.NextRow(); {
@@ -126,48 +132,63 @@ func (t *scrape) show(ctx context.Context) (rows int64, err error) {
 		}
 	}
 	if err := results.Close(); err != nil {
-		return 0, err
+		return err
 	}
-	if rows <= int64(t.Case.Clients) {
-		return 0, fmt.Errorf("SHOW CLIENTS has %d rows of %d clients", rows, t.Case.Clients)
+	if rows <= t.Case.Clients {
+		return fmt.Errorf("SHOW CLIENTS has %d rows of %d clients", rows, t.Case.Clients)
 	}
-	return rows, nil
+	return nil
 }
 
-// Round runs slices of requests alone and beside each look, in turn, then looks as fast as it can.
+// Round runs slices of requests alone and beside each look, in turn, then looks as fast as it can. Latencies are those of the slices
+// that found the machine roomy, all of a turn or none.
 func (t *scrape) Round(ctx context.Context, n int) (round figures.Round, err error) {
-	looks := t.looks()
+	looks, want := t.looks(), t.Case.Count("slices")
 	latencies := make([]load.Tally, len(looks)+1) // the last: alone
 	times := make([][]float64, len(looks))
-	sample := figures.Sample{}
-	worst := measure.Share{Free: 1}
-	for i := range t.Case.Count("slices") {
-		for k := range latencies {
-			k = (k + i) % len(latencies)
+	counted, others := 0, 0.0
+	for i := 0; counted < want && i < tries*want; i++ {
+		turn := make([]*load.Tally, len(latencies))
+		worst := measure.Share{Free: 1}
+		for k := range turn {
+			k = (k + i) % len(turn)
 			var l *look
 			if k < len(looks) {
 				l = &looks[k]
 			}
-			tally, took, share, err := t.slice(ctx, uint64(n+1)<<16|uint64(i), l)
-			if err != nil {
+			var took []float64
+			var share measure.Share
+			if turn[k], took, share, err = t.slice(ctx, uint64(n+1)<<16|uint64(i), l); err != nil {
 				return round, err
 			}
-			latencies[k].Add(tally)
 			worst = worst.Worse(share)
 			if l != nil {
 				times[k] = append(times[k], took...)
 			}
 		}
+		others = max(others, worst.Others)
+		if !worst.Roomy() {
+			continue
+		}
+		counted++
+		for k := range turn {
+			latencies[k].Add(turn[k])
+		}
 	}
-	sample[figures.Alone] = millis(latencies[len(looks)].Served.Quantile(0.99))
+	sample := figures.Sample{}
 	for k, l := range looks {
-		sample[l.beside] = millis(latencies[k].Served.Quantile(0.99))
 		sample[l.time], sample[l.worst] = figures.Median(times[k]), slices.Max(times[k])
+		if counted > 0 {
+			sample[l.beside] = millis(latencies[k].Served.Quantile(0.99))
+		}
+	}
+	if counted > 0 {
+		sample[figures.Alone] = millis(latencies[len(looks)].Served.Quantile(0.99))
 	}
 	if err := t.cost(ctx, sample); err != nil {
 		return round, err
 	}
-	return figures.Round{Others: worst.Others, Disturbed: !worst.Roomy(), Sample: sample}, nil
+	return figures.Round{Others: others, Disturbed: counted < want, Sample: sample}, nil
 }
 
 // slice offers the requests for a while, and looks once a second if there is something to look at. It gives how long each look
@@ -205,7 +226,7 @@ func everySecond(ctx context.Context, l *look, times *[]float64) error {
 		}
 		next = time.After(time.Second)
 		began := time.Now()
-		if _, err := l.once(context.WithoutCancel(ctx)); err != nil {
+		if err := l.once(context.WithoutCancel(ctx)); err != nil {
 			return err
 		}
 		*times = append(*times, millis(time.Since(began)))

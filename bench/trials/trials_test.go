@@ -350,8 +350,7 @@ var moments = []moment{
 		},
 		10,
 		[]figures.Figure{
-			figures.Scrape, figures.ScrapeMost, figures.ScrapeCPU, figures.ScrapeSize, figures.Growth, figures.Alone, figures.Beside,
-			figures.Show, figures.BesideShow, figures.Rows, figures.BesideRows,
+			figures.Scrape, figures.ScrapeMost, figures.ScrapeCPU, figures.ScrapeSize, figures.Growth, figures.Show, figures.Rows,
 		},
 	},
 	{

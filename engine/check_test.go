@@ -330,3 +330,25 @@ func TestCheckMeetsOperators(t *testing.T) {
 		must(t, e.Drain(5*time.Second, nil))
 	}, "unhealthy", 0, 0)
 }
+
+// TestCheckTellsNewDefaults: PostgreSQL tells an idle backend's changed defaults with its next answer, which may be that to the
+// check: new clients are told them, too.
+func TestCheckTellsNewDefaults(t *testing.T) {
+	t.Parallel()
+	pg := pgtest.Start(t)
+	e, address := startYAML(t, entry(pg.Addr(), "postgres", "pool_max_size: 1")+"reaper: {server_check_delay_ms: 1, server_check_query: select 1}\n")
+	zone := func() string {
+		c := pgwire.Dial(t, "tcp", address)
+		defer c.Close()
+		all, err := c.Login(0, "user", "u", "database", "app")
+		must(t, err)
+		return reportedIn(all)["TimeZone"]
+	}
+	before := zone()
+	pg.Exec(t, "alter system set timezone = 'Asia/Tokyo'")
+	pg.Exec(t, "select pg_reload_conf()")
+	until(t, "a new client is told", func() bool { return zone() == "Asia/Tokyo" })
+	if n := e.Totals().ServerLogins; before == "Asia/Tokyo" || n != 1 {
+		t.Errorf("%q before; %d logins, want 1", before, n)
+	}
+}

@@ -134,7 +134,7 @@ func (s *server) answer(typ byte, m []byte, whole bool) (forward, ok bool) {
 	case protocol.BackendParameterStatus:
 		if name, value, good := protocol.DecodeParameterStatus(body); good && whole {
 			s.params.Set(name, value)
-			if s.state == serverIdle || !backend.Settable(string(name)) {
+			if s.state == serverIdle || s.state == serverTesting || !backend.Settable(string(name)) {
 				s.pool.reported(name, value)
 			}
 			s.reportedRole(name)

@@ -78,6 +78,13 @@ func (s *session) begin(p *portal, c *command) error {
 	if _, look := s.rights(); !look {
 		return &problem{code: codeForbidden, message: fmt.Sprintf("user %q may not use the console any more", s.User)}
 	}
+	if p.statement.fields != nil && s.results() == resultsMax {
+		return &problem{
+			code:    codeTooMany,
+			message: "too many portals with rows that have not been taken",
+			detail:  fmt.Sprintf("A console session keeps at most %d of them.", resultsMax),
+		}
+	}
 	if p.statement.waits {
 		s.flush()
 	}
@@ -95,6 +102,16 @@ func (s *session) begin(p *portal, c *command) error {
 	}
 	p.next, p.stop = iter.Pull(p.result.rows)
 	return nil
+}
+
+// results is how many portals have rows that have not been taken.
+func (s *session) results() (n int) {
+	for _, p := range s.portals {
+		if p.next != nil {
+			n++
+		}
+	}
+	return n
 }
 
 // rights are what the user may do now.

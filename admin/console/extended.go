@@ -15,6 +15,9 @@ const (
 	statementsMax = 1024
 	textsMax      = 1 << 20 // bytes of the texts of all of them
 	portalsMax    = 64
+	// resultsMax of the portals may have rows that have not been taken: those of a long
+	// view are some megabytes.
+	resultsMax = 4
 )
 
 // statements are the prepared ones by name.

@@ -63,6 +63,17 @@ func TestBounds(t *testing.T) {
 	wants(t, answer(t, c, 1, pgwire.Bind("more", "b"), pgwire.Sync()), codeTooMany)
 	wants(t, answer(t, c, 1, pgwire.Query("ROLLBACK")), "ReadyForQuery I")
 
+	wants(t, answer(t, c, 1, pgwire.Query("BEGIN")), "ReadyForQuery T")
+	for i := range resultsMax {
+		wants(t, answer(t, c, 1, pgwire.Bind(fmt.Sprint("p", i), "b"), pgwire.Execute(fmt.Sprint("p", i), 1), pgwire.Sync()), "PortalSuspended")
+	}
+	wants(t, answer(t, c, 1, pgwire.Execute("p0", 1), pgwire.Execute("p0", 0), pgwire.Sync()), "CommandComplete")
+	wants(t, answer(t, c, 1, pgwire.Bind("q", "b"), pgwire.Execute("q", 1), pgwire.Sync()), "PortalSuspended")
+	wants(t, answer(t, c, 1, pgwire.Bind("r", "b"), pgwire.Execute("r", 1), pgwire.Sync()), codeTooMany)
+	wants(t, answer(t, c, 1, pgwire.Query("ROLLBACK")), "ReadyForQuery I")
+
+	wants(t, answer(t, c, 1, pgwire.Query("SELECT "+strings.Repeat("1,", columnsMax-1)+"1")), "CommandComplete")
+	wants(t, answer(t, c, 1, pgwire.Query("SELECT "+strings.Repeat("1,", columnsMax)+"1")), codeTooMany)
 	wants(t, answer(t, c, 1, pgwire.Query(strings.Repeat("SHOW STATE;", maxStatements+1))), codeTooMany)
 	wants(t, answer(t, c, 1, pgwire.Query(strings.Repeat(";", maxTokens))), "EmptyQueryResponse")
 	wants(t, answer(t, c, 1, pgwire.Query(strings.Repeat(";", bodyMax-1))), codeTooMany)

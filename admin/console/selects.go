@@ -56,6 +56,9 @@ var functions = map[string]func(*session) datum{
 	"pg_advisory_unlock_all": func(*session) datum { return datum{} },
 }
 
+// columnsMax bounds a SELECT: one of constants takes many times its text in memory.
+const columnsMax = 100
+
 // parseSelect reads what follows SELECT.
 func parseSelect(p *parser) (*statement, error) {
 	var fields []field
@@ -64,6 +67,9 @@ func parseSelect(p *parser) (*statement, error) {
 		f, value, err := p.selected()
 		if err != nil {
 			return nil, err
+		}
+		if len(fields) == columnsMax {
+			return nil, &problem{code: codeTooMany, message: fmt.Sprintf("the console gives at most %d columns", columnsMax)}
 		}
 		fields, values = append(fields, f), append(values, value)
 		if !p.accept(",") {

@@ -8,8 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"pgkinetic/internal/pgtest"
+	"pgkinetic/internal/pgwire"
 	"pgkinetic/internal/pooler"
 )
 
@@ -79,6 +81,39 @@ func TestConsolePsqlSession(t *testing.T) {
 		if status != c.status {
 			t.Errorf("%q %q: exit status %d, want %d", c.args, c.input, status, c.status)
 		}
+	}
+}
+
+// A database that is paused, and from which RECONNECT parts, can be copied or dropped meanwhile; who comes waits, and is served
+// after RESUME.
+func TestConsolePsqlParts(t *testing.T) {
+	onlyKinetic(t)
+	s := pgtest.Shared(t)
+	s.Exec(t, "CREATE DATABASE original")
+	p := pooler.Start(t, s, pooler.Options{Flags: append([]string{"--capacity.pool-min-idle=2"}, consoleFlags...)})
+	connected := func() string {
+		return s.Value(t, "SELECT count(*) FROM pg_stat_activity WHERE datname = 'original'")
+	}
+	psql := func(commands string) {
+		t.Helper()
+		run(t, nil, program(s, "psql"), "-Xq", "-v", "ON_ERROR_STOP=1", "-d", p.DSN("postgres", "pgbouncer"), "-c", commands)
+	}
+	c := pgwire.Login(t, "tcp", p.Addr(), "user", "postgres", "database", "original")
+	ask(t, c, "SELECT 1")
+	until(t, 20*time.Second, "idle backends", func() bool { return connected() == "2" || connected() == "3" })
+	psql("PAUSE original; RECONNECT original; WAIT_CLOSE original")
+	until(t, 20*time.Second, "PostgreSQL has seen them go", func() bool { return connected() == "0" })
+	if err := c.Send(pgwire.Query("SELECT 42")); err != nil {
+		t.Fatal(err)
+	}
+	s.Exec(t, "CREATE DATABASE copied TEMPLATE original")
+	s.Exec(t, "DROP DATABASE copied")
+	if got := connected(); got != "0" {
+		t.Errorf("%s backends of a paused database", got)
+	}
+	psql("RESUME original")
+	if all, err := c.ReadUntil('Z', 1); err != nil || len(all) != 4 {
+		t.Errorf("after RESUME: %d messages, %v", len(all), err)
 	}
 }
 

@@ -133,9 +133,12 @@ func TestCheckSilence(t *testing.T) {
 	if n := e.Totals(); n.ServerLogins != 6 || n.BackendsLost != 0 {
 		t.Errorf("%d logins, %d lost to clients", n.ServerLogins, n.BackendsLost)
 	}
-	if got := strings.Join(k.seen(), " "); got != "check closed check check check check closed closed closed closed" &&
-		got != "check check check check check closed closed closed closed closed" { // the first one's farewell came late
-		t.Errorf("it went so: %s", got)
+	got := k.seen()
+	if first := slices.Index(got, "closed"); first > 0 { // the first one's farewell and the questions to the others go out together
+		got = slices.Delete(got, first, first+1)
+	}
+	if how := strings.Join(got, " "); how != "check check check check check closed closed closed closed" {
+		t.Errorf("it went so, but for the first that was closed: %s", how)
 	}
 }
 

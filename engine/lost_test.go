@@ -83,17 +83,21 @@ func TestBackendKilledElsewhere(t *testing.T) {
 	}
 }
 
-// TestIdleBackendKilled: nobody notices.
+// TestIdleBackendKilled: nobody notices, but the log tells why it has ended.
 func TestIdleBackendKilled(t *testing.T) {
 	t.Parallel()
 	pg := pgtest.Shared(t)
-	e, address := start(t, pg)
+	e, address, log := startJournal(t)
 	who := role(t, pg)
 	c := loginAs(t, address, who, "postgres")
 	usable(t, c)
 	pg.KillBackends(t, "usename = '"+who+"'")
 	until(t, "the loss seen", func() bool { return e.Totals().Servers == 0 })
 	usable(t, c)
+	until(t, "the log tells it", func() bool {
+		lines := log.lines(t, "server disconnected")
+		return len(lines) == 1 && lines[0]["sqlstate"] == "57P01"
+	})
 }
 
 // TestIdleTransactionOfServer: PostgreSQL's own time-out is told as it is, once.

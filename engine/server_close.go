@@ -81,8 +81,14 @@ func (s *server) logEnd() {
 	if k, ok := evictionOf(s.reason); ok {
 		s.w.stats.evictions[k].inc()
 	}
-	s.w.logServer("server disconnected", "server", s.number, "pid", s.pid, "host", s.basis.host.name,
-		"database", s.pool.key.database, "user", s.pool.key.user, "cause", s.reason.String())
+	line := []any{
+		"server", s.number, "pid", s.pid, "host", s.basis.host.name,
+		"database", s.pool.key.database, "user", s.pool.key.user, "cause", s.reason.String(),
+	}
+	if s.fatal.Code != "" {
+		line = append(line, "sqlstate", s.fatal.Code) // not the message: it may hold what is nobody's business
+	}
+	s.w.logServer("server disconnected", line...)
 }
 
 // lastWords is what is told to whom the loss concerns: the server's FATAL, or

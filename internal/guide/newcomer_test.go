@@ -228,7 +228,7 @@ func newRoot(t *testing.T) place {
 			t.Fatal(err)
 		}
 	}
-	const home = "/root/pg-kinetic"
+	const home = "/srv/pg-kinetic"
 	output(t, "sh", "-c", fmt.Sprintf("mkdir -p %s/usr/local/go %s%s && cd %s && git ls-files -z | xargs -0 ls -d 2>/dev/null | tar -c -T - | tar -x -C %[2]s%[3]s",
 		root, root, home, source))
 

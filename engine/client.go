@@ -202,7 +202,7 @@ func (c *client) mayRead() bool {
 	case clientAuth:
 		return c.auth.awaits()
 	case clientLinked:
-		return !c.held && c.w.suspended == suspendedNot && !c.srv.again.failed && c.room() > 0
+		return !c.held && c.w.suspended <= suspendedIdle && !c.srv.again.failed && c.room() > 0
 	}
 	return false
 }

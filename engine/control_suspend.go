@@ -3,19 +3,23 @@ package engine
 // SUSPEND: nothing is read from clients any more, what has been read of them is
 // passed on, and then nothing is read from their backends either. RESUME goes on.
 //
-// A suspension has two steps, so that what waits for a backend gets one: first
-// clients are not read, until no request that has been read waits; then their
-// backends are not, until every buffer is empty. A request that waits because of
-// PAUSE stays where it is. Logins that have begun go on; whoever comes later is
-// held at its startup packet (and is out of time after login_timeout_ms), unless it
-// asks for the console, which goes on as ever.
+// A suspension has steps, so that what waits for a backend gets one: first clients
+// without a backend are not read, until no request that has been read waits; those
+// with one are, since it is their next message that lets it go. Then nobody is read,
+// and if that has left a request waiting after all, it is the first step again. When
+// nothing waits, backends of clients are not read either, until every buffer is
+// empty. A request that waits because of PAUSE stays where it is. Logins that have
+// begun go on; whoever comes later is held at its startup packet (and is out of time
+// after login_timeout_ms), unless it asks for the console, which goes on as ever.
 //
-// Owner: Engine.suspension is Engine.operating's; worker.suspended and suspendedAt
-// are the worker's, set on its loop; Engine.suspended is for whoever looks.
+// Owner: Engine.suspension is Engine.operating's, its complete whoever has taken its
+// turn; worker.suspended and suspendedAt are the worker's, set on its loop;
+// Engine.suspended is for whoever looks.
 //
-// Invariants: the clocks of clients stand still while they are not read (deadline),
+// Invariants: the clocks of clients stand still from the first step on (deadline),
 // but for that of a request that waits, and that of a client that does not take
-// what is sent to it; the end of the suspension moves the others by its length.
+// what is sent to it; the end of the suspension moves the others by its length. A
+// suspension that is complete takes no step back.
 
 import (
 	"context"
@@ -32,12 +36,24 @@ type suspended uint8
 
 const (
 	suspendedNot     suspended = iota
-	suspendedClients           // clients are not read
+	suspendedIdle              // clients without a backend are not read
+	suspendedClients           // no client is
 	suspendedAll               // nor are their backends
 )
 
+// suspension is one while it lasts.
+type suspension struct {
+	pause
+	turn     chan struct{} // has one place, for whoever takes the steps
+	complete bool          // no request that was read waits; the last step has been taken
+}
+
 // suspendPoll is how often a suspension looks whether a step is complete.
 const suspendPoll = 20 * time.Millisecond
+
+// suspendLooks is how often it does so while nobody is read, before those with a
+// backend are read again.
+const suspendLooks = 3
 
 var errSuspendEnds = errors.New("the pooler is shutting down: there is nothing to suspend any more")
 
@@ -46,37 +62,72 @@ var errSuspendEnds = errors.New("the pooler is shutting down: there is nothing t
 // when ctx ends: its error, and the suspension stays. If there is one already it is
 // waited for likewise. Any goroutine but a loop's.
 func (e *Engine) Suspend(ctx context.Context) error {
-	e.operating.Lock()
-	switch {
-	case !e.started.Load():
-		e.operating.Unlock()
-		return ErrNotRunning
-	case e.draining.Load():
-		e.operating.Unlock()
-		return errSuspendEnds
-	}
-	p := e.suspension
-	if p == nil {
-		p = &pause{resumed: make(chan struct{})}
-		e.suspension = p
-		e.suspended.Store(true)
-		e.walk(func(w *worker) { w.suspend(suspendedClients) }, func(*client) {})
-		e.log.Info("suspended")
-	}
-	e.operating.Unlock()
-	if err := e.awaitSuspension(ctx, p, (*client).holdsRequest); err != nil {
+	p, err := e.beginSuspension()
+	if err != nil {
 		return err
 	}
-	e.operating.Lock()
-	if e.suspension == p {
-		e.walk(func(w *worker) { w.suspend(suspendedAll) }, func(*client) {})
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-p.resumed:
+		return ErrResumed
+	case <-ctx.Done():
+		return fmt.Errorf("suspended, but what was read has not been passed on: %w", ctx.Err())
 	}
-	e.operating.Unlock()
-	return e.awaitSuspension(ctx, p, (*client).holdsBytes)
+	for !p.complete {
+		e.suspendTo(p, suspendedIdle)
+		if _, err := e.awaitSuspension(ctx, p, (*client).waits, -1); err != nil {
+			return err
+		}
+		e.suspendTo(p, suspendedClients)
+		if p.complete, err = e.awaitSuspension(ctx, p, (*client).holdsRequest, suspendLooks); err != nil {
+			return err
+		}
+	}
+	e.suspendTo(p, suspendedAll)
+	_, err = e.awaitSuspension(ctx, p, (*client).holdsBytes, -1)
+	return err
 }
 
-// awaitSuspension waits until no client is busy.
-func (e *Engine) awaitSuspension(ctx context.Context, p *pause, busy func(*client) bool) error {
+// beginSuspension gives the suspension that there is, or begins one.
+func (e *Engine) beginSuspension() (*suspension, error) {
+	e.operating.Lock()
+	defer e.operating.Unlock()
+	switch {
+	case !e.started.Load():
+		return nil, ErrNotRunning
+	case e.draining.Load():
+		return nil, errSuspendEnds
+	}
+	if e.suspension == nil {
+		e.suspension = &suspension{pause: pause{resumed: make(chan struct{})}, turn: make(chan struct{}, 1)}
+		e.suspended.Store(true)
+		e.suspendAll(suspendedIdle)
+		e.log.Info("suspended")
+	}
+	return e.suspension, nil
+}
+
+// suspendTo takes a step, unless there has been a RESUME.
+func (e *Engine) suspendTo(p *suspension, step suspended) {
+	e.operating.Lock()
+	defer e.operating.Unlock()
+	if e.suspension == p {
+		e.suspendAll(step)
+	}
+}
+
+func (e *Engine) suspendAll(step suspended) {
+	e.walk(func(w *worker) { w.suspend(step) }, func(c *client) {
+		if step == suspendedIdle && c.state == clientLinked {
+			c.readOn()
+		}
+	})
+}
+
+// awaitSuspension waits until no client is busy, and tells whether that came to be
+// within so many looks; with -1 it looks until then.
+func (e *Engine) awaitSuspension(ctx context.Context, p *suspension, busy func(*client) bool, looks int) (bool, error) {
 	poll := time.NewTicker(suspendPoll)
 	defer poll.Stop()
 	for {
@@ -87,19 +138,19 @@ func (e *Engine) awaitSuspension(ctx context.Context, p *pause, busy func(*clien
 			}
 		})
 		if closed(p.resumed) {
-			return ErrResumed
+			return false, ErrResumed
 		}
-		if left.Load() == 0 {
-			return nil
+		if looks--; left.Load() == 0 || looks == 0 {
+			return left.Load() == 0, nil
 		}
 		select {
 		case <-p.resumed:
-			return ErrResumed
+			return false, ErrResumed
 		case <-ctx.Done():
-			return fmt.Errorf("suspended, but what was read from %d clients has not been passed on: %w", left.Load(), ctx.Err())
+			return false, fmt.Errorf("suspended, but what was read from %d clients has not been passed on: %w", left.Load(), ctx.Err())
 		case <-poll.C:
 			if e.allStopped() {
-				return ErrNotRunning
+				return false, ErrNotRunning
 			}
 		}
 	}
@@ -113,17 +164,23 @@ func (w *worker) suspend(s suspended) {
 	w.suspended = s
 }
 
-// holdsRequest tells whether something of c that has been read whole waits to be
-// passed on, other than because of a pause.
-func (c *client) holdsRequest() bool {
+// waits tells whether c has been read and needs what only other clients can give: a
+// backend, or the end of what its next message rests on.
+func (c *client) waits() bool {
 	switch c.state {
-	case clientWaiting:
+	case clientLoginWait, clientWaiting:
 		paused, _, _ := c.waiter.Paused(c.w.now())
 		return !paused
 	case clientIdle, clientLinked, clientSkipping:
-		return c.held || c.inTodo
+		return c.held
 	}
 	return false
+}
+
+// holdsRequest tells whether something of c that has been read whole waits to be
+// passed on, other than because of a pause.
+func (c *client) holdsRequest() bool {
+	return c.waits() || c.inTodo && c.state >= clientIdle && c.state <= clientSkipping
 }
 
 // holdsBytes tells whether bytes for c or for its backend wait to be taken.

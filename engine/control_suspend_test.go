@@ -40,8 +40,8 @@ func TestSuspend(t *testing.T) {
 	queue(t, e, waiter, "select 'waited'")
 	done := suspending(t, e, t.Context())
 	send(t, idle, pgwire.Query("select 'unread'"))
-	send(t, block, pgwire.Query("select 'in its block'"))
-	for _, c := range []*pgwire.Conn{idle, block, waiter} {
+	exec(t, block, "select 'in its block'") // the end of the block would serve the waiter
+	for _, c := range []*pgwire.Conn{idle, waiter} {
 		if !c.Silent(quietFor) {
 			t.Error("it was answered")
 		}
@@ -53,6 +53,10 @@ func TestSuspend(t *testing.T) {
 	}
 	g.open(t, 0)
 	must(t, <-done)
+	send(t, block, pgwire.Query("select 'behind it'"))
+	if !block.Silent(quietFor) {
+		t.Error("the block was answered")
+	}
 	if n := e.Totals().Waiting; n != 0 {
 		t.Errorf("%d wait", n)
 	}
@@ -138,6 +142,71 @@ func TestSuspendUnderLoad(t *testing.T) {
 	}
 	close(stop)
 	clients.Wait()
+	rested(t, e)
+}
+
+// TestSuspendAmongBlocks: clients that talk to their transactions step by step hold all backends whenever a suspension
+// begins; those that wait get one, since blocks are read to their end.
+func TestSuspendAmongBlocks(t *testing.T) {
+	t.Parallel()
+	e, address := start(t, pgtest.Shared(t), "--capacity.pool-max-size=2", "--server.loops=2", "--capacity.checkout-timeout-ms=60000")
+	var clients sync.WaitGroup
+	stop := make(chan struct{})
+	for i := range 12 {
+		c := login(t, address)
+		clients.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				for _, sql := range []string{"begin", "select 1", "select 2", "commit"} {
+					if _, err := c.Exec(sql); err != nil {
+						t.Errorf("client %d: %s: %v", i, sql, err)
+						return
+					}
+				}
+			}
+		})
+	}
+	for range 10 {
+		begun := e.Totals().Queries
+		until(t, "going on", func() bool { return e.Totals().Queries > begun+20 })
+		must(t, answer(t, suspending(t, e, t.Context())))
+		before := e.Totals().Queries
+		if n := e.Totals().Waiting; n != 0 {
+			t.Errorf("%d wait in a suspension", n)
+		}
+		must(t, e.Suspend(t.Context())) // another one changes nothing
+		if now := e.Totals().Queries; now != before {
+			t.Errorf("%d queries were answered while it was suspended", now-before)
+		}
+		must(t, e.Resume(view.Scope{}))
+	}
+	close(stop)
+	clients.Wait()
+	rested(t, e)
+}
+
+// TestSuspendBehindLock: a request that waits for a lock of an open block gets it; so does whoever waits for its backend.
+func TestSuspendBehindLock(t *testing.T) {
+	t.Parallel()
+	pg := pgtest.Shared(t)
+	e, address := start(t, pg, "--capacity.pool-max-size=2", "--capacity.checkout-timeout-ms=60000")
+	block, locked, waiter := holder(t, address), login(t, address), login(t, address)
+	exec(t, block, "select pg_advisory_xact_lock(7703)")
+	send(t, locked, pgwire.Query("begin; select pg_advisory_xact_lock(7703); commit"))
+	until(t, "it waits for the lock", func() bool {
+		return pg.Value(t, "select count(*) from pg_locks where locktype = 'advisory' and objid = 7703 and not granted") == "1"
+	})
+	queue(t, e, waiter, "select 'waited'")
+	done := suspending(t, e, t.Context())
+	exec(t, block, "commit")
+	must(t, answer(t, done))
+	must(t, e.Resume(view.Scope{}))
+	answered(t, locked, "CTDCCZI")
+	answered(t, waiter, "TDCZI")
 	rested(t, e)
 }
 

@@ -78,9 +78,9 @@ type Engine struct {
 	sampler    sampler
 	version    string // as Health tells it
 	born       int64
-	operating  sync.Mutex // lets one change of settings or pauses in at a time
-	pausedAll  *pause     // of the process; under operating
-	suspension *pause     // of the process; under operating
+	operating  sync.Mutex  // lets one change of settings or pauses in at a time
+	pausedAll  *pause      // of the process; under operating
+	suspension *suspension // of the process; under operating
 	started    atomic.Bool
 	draining   atomic.Bool
 	suspended  atomic.Bool

@@ -60,6 +60,7 @@ type Pooler struct {
 	Port   int
 
 	server  *pgtest.Server
+	base    string // of the paths of its files
 	stopped bool
 }
 
@@ -106,12 +107,12 @@ func New(s *pgtest.Server, o Options) (*Pooler, error) {
 			return nil, err
 		}
 	}
-	base := filepath.Join(s.SocketDir(), fmt.Sprintf("%s-%d-%d", o.Target, os.Getpid(), serial.Add(1)))
-	cmd, err := p.command(o, base)
+	p.base = filepath.Join(s.SocketDir(), fmt.Sprintf("%s-%d-%d", o.Target, os.Getpid(), serial.Add(1)))
+	cmd, err := p.command(o, p.base)
 	if err != nil {
 		return nil, err
 	}
-	p.Process, err = Launch(cmd, base, func() bool { return answers("tcp", p.Addr()) && answers("unix", p.SocketPath()) })
+	p.Process, err = Launch(cmd, p.base, func() bool { return answers("tcp", p.Addr()) && answers("unix", p.SocketPath()) })
 	return p, err
 }
 
@@ -136,6 +137,9 @@ func answers(network, address string) bool {
 
 // Addr is the TCP address, 127.0.0.1:port.
 func (p *Pooler) Addr() string { return fmt.Sprintf("127.0.0.1:%d", p.Port) }
+
+// ConfigPath is pg-kinetic's file of settings, for tests that change them.
+func (p *Pooler) ConfigPath() string { return p.base + ".yaml" }
 
 // SocketPath is the path of the pooler's Unix socket.
 func (p *Pooler) SocketPath() string {

@@ -166,7 +166,7 @@ func (e *Engine) trafficMetrics() (all []view.TrafficMetrics) {
 			Database: k.tenant.Database, User: k.tenant.User, Queries: k.total[trafficQueries], Transactions: k.total[trafficXacts],
 			Logins: k.total[trafficLogins], Refused: k.total[trafficRefused], Cancels: k.total[trafficCancels], Abrupt: k.total[trafficAbrupt],
 		}
-		if k.label {
+		if k.label && (t.Database != otherLabel || t.User != otherLabel) { // else somebody is called so
 			all = append(all, t)
 			continue
 		}

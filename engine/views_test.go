@@ -354,3 +354,17 @@ func TestWaitForConnectIsSeen(t *testing.T) {
 		return x.Decision == engine.DecisionRefuse && x.Limit == "" && x.Reason != ""
 	})
 }
+
+// Who is called as the sums of others are counts among them: no series is there twice.
+func TestMetricsOfOneCalledOther(t *testing.T) {
+	t.Parallel()
+	e, address := startYAML(t, fmt.Sprintf("databases: [{name: other, hosts: [%q], dbname: postgres, user: postgres}]\n", pgtest.Shared(t).Addr()))
+	usable(t, pgwire.Login(t, "tcp", address, "user", "other", "database", "other"))
+	_, err := pgwire.Dial(t, "tcp", address).Login(0, "user", "u", "database", "none")
+	refused(t, err, "FATAL", "3D000")
+	var rows []view.TrafficMetrics
+	until(t, "both are counted", func() bool {
+		rows = e.Metrics().Traffic
+		return len(rows) == 1 && rows[0].Logins == 1 && rows[0].Refused == 1 && rows[0].Queries > 0
+	})
+}

@@ -51,7 +51,7 @@ func (w *worker) topUp(p *pool, now int64) {
 		return
 	}
 	n, loops := p.adm.Counts(), len(w.eng.workers)
-	if n.Idle() >= want || n.Size >= n.Max || p.adm.IdleOn(w.id) >= (want+loops-1)/loops {
+	if n.Idle()+int(p.asked.Load()) >= want || n.Size >= n.Max || p.adm.IdleOn(w.id) >= (want+loops-1)/loops {
 		return
 	}
 	w.openAhead(p, now)

@@ -3,7 +3,7 @@ package engine
 // server_check_query: a backend that nobody has used for server_check_delay_ms is asked
 // whether it still answers, before anybody is given it.
 //
-// State: pool.checking, host.silentAt, Engine.silences, which tells all loops of a new
+// State: pool.checking, pool.asked, host.silentAt, Engine.silences, which tells all loops of a new
 // silentAt; of a server: testedAt, alone. Owner: checking is whose it is that set it,
 // from the question to its end; the rest as in host and server.
 // Invariants:
@@ -73,6 +73,7 @@ func (w *worker) checks(p *pool, now int64) {
 func (s *server) check(query string, now int64) {
 	w := s.w
 	s.setState(serverTesting)
+	s.pool.asked.Add(1)
 	s.tracker.Inject(protocol.FrontendQuery)
 	s.held.Query(s.tracker.Sent())
 	w.answer = protocol.AppendQuery(w.answer[:0], query)
@@ -98,8 +99,8 @@ func (s *server) checkOn() {
 		return
 	}
 	p := s.pool
-	s.setState(serverIdle)
 	s.checkEnded()
+	s.setState(serverIdle)
 	w.adm.PutBack(w.id, now, s.place) // the last look at s
 	w.checks(p, now)
 }
@@ -123,8 +124,11 @@ func (s *server) checkDue(now int64) {
 	w.checks(p, now)
 }
 
-// checkEnded lets the next server of the pool be asked.
+// checkEnded lets the next server of the pool be asked. Before s leaves its state.
 func (s *server) checkEnded() {
+	if s.state == serverTesting {
+		s.pool.asked.Add(-1)
+	}
 	if s.alone {
 		s.alone = false
 		s.pool.checking.Store(false)

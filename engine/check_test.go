@@ -355,3 +355,16 @@ func TestCheckTellsNewDefaults(t *testing.T) {
 		t.Errorf("%q before; %d logins, want 1", before, n)
 	}
 }
+
+// TestCheckOpensNothing: a backend that is asked is still one of those that are kept idle: no other is opened in its place.
+func TestCheckOpensNothing(t *testing.T) {
+	t.Parallel()
+	pg := pgtest.Shared(t)
+	e, _ := startYAML(t, entry(pg.Addr(), "postgres", "pool_min_idle: 4, pool_idle_timeout_ms: 100")+
+		"reaper: {server_check_delay_ms: 0, server_check_query: select pg_sleep(0.4)}\nserver: {loops: 1}\n")
+	until(t, "four are there", func() bool { return e.Totals().ServerLogins == 4 })
+	time.Sleep(5 * time.Second) // several questions, and sweeps of both loops
+	if n := e.Totals(); n.ServerLogins != 4 || n.Servers != 4 {
+		t.Errorf("%d logins, %d open, want 4; evictions %v", n.ServerLogins, n.Servers, n.Evictions)
+	}
+}

@@ -75,7 +75,8 @@ type pool struct {
 	standing    atomic.Int32 // a standing
 	lonely      atomic.Int64 // ns, since when it has no client, as sweeps see it; 0: it has some
 	ahead       ahead
-	checking    atomic.Bool // one of its servers is asked whether it answers
+	checking    atomic.Bool  // one of its servers is asked whether it answers
+	asked       atomic.Int32 // servers that are: idle, but for the question
 }
 
 // userPool is a pool as the clients see it that logged in to one database as one

@@ -53,6 +53,15 @@ func (s *Server) follow(primary *Server) error {
 	return s.StartAgain()
 }
 
+// StartAsStandby is StartAgain of a server that was stopped cleanly, as a standby: read-only, of no primary, until it is
+// promoted.
+func (s *Server) StartAsStandby() error {
+	if err := s.owner.writeFile(filepath.Join(s.data(), "standby.signal"), nil); err != nil {
+		return err
+	}
+	return s.StartAgain()
+}
+
 // Promote makes a standby a primary and returns when it is one.
 func (s *Server) Promote(t testing.TB) {
 	t.Helper()

@@ -326,7 +326,7 @@ func (p *pool) probe(w *worker, now int64) {
 	if b.failingFor(now) == 0 || p.live() > 0 {
 		return
 	}
-	if b.host.state.ProbeDue(now) || b.role.ProbeDue(now) {
+	if b.host.state.ProbeDue(now) || p.clients.Load() > 0 && b.role.ProbeDue(now) { // a role concerns this pool alone
 		w.openAhead(p, now)
 	}
 }

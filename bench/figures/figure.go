@@ -51,6 +51,7 @@ const (
 	Scrape      Figure = "scrape"
 	ScrapeMost  Figure = "scrape_most"
 	ScrapeCPU   Figure = "scrape_cpu"
+	ScrapeLoops Figure = "scrape_loops"
 	ScrapeSize  Figure = "scrape_size"
 	Show        Figure = "show_clients"
 	ShowMost    Figure = "show_clients_most"
@@ -107,6 +108,7 @@ var all = []Info{
 	{Scrape, "scrape", "ms", false, 2},
 	{ScrapeMost, "longest scrape", "ms", false, 2},
 	{ScrapeCPU, "CPU/scrape", "ms", false, 2},
+	{ScrapeLoops, "of it loops", "ms", false, 2},
 	{ScrapeSize, "scrape sent", "KiB", false, 0},
 	{Show, "SHOW CLIENTS", "ms", false, 1},
 	{ShowMost, "longest", "ms", false, 1},

@@ -1,6 +1,7 @@
 package trials
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -105,21 +107,26 @@ func (t *scrape) looks() []look {
 
 // get reads an answer as Prometheus does: compressed, by a connection that stays.
 func (t *scrape) get(ctx context.Context, path string) (bytes int64, err error) {
-	address := net.JoinHostPort(t.Target.Server.Host, strconv.Itoa(t.Target.Extra))
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
-	if err != nil {
-		return 0, err
-	}
-	r.Header.Set("Accept-Encoding", "gzip") // set by hand: the client leaves it compressed
-	answer, err := t.http.Do(r)
+	answer, err := t.request(ctx, path, "gzip")
 	if err != nil {
 		return 0, err
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("%s: %s", path, answer.Status)
-	}
 	return io.Copy(io.Discard, answer.Body)
+}
+
+func (t *scrape) request(ctx context.Context, path, encoding string) (*http.Response, error) {
+	address := net.JoinHostPort(t.Target.Server.Host, strconv.Itoa(t.Target.Extra))
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Accept-Encoding", encoding) // set by hand: the client leaves the body as it comes
+	answer, err := t.http.Do(r)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = errors.Join(fmt.Errorf("%s: %s", path, answer.Status), answer.Body.Close())
+	}
+	return answer, err
 }
 
 // show reads all rows of SHOW CLIENTS; there are as many as clients, and the console's own.
@@ -140,15 +147,15 @@ func (t *scrape) show(ctx context.Context) error {
 	return nil
 }
 
-// Round runs slices of requests alone and beside each look, in turn, then looks as fast as it can. Latencies are those of the slices
-// that found the machine roomy, all of a turn or none.
+// Round runs slices of requests alone and beside each look, in turn, then looks as fast as it can. Times are those of the turns that
+// found the machine roomy; without any there are no latencies, and all times of looks.
 func (t *scrape) Round(ctx context.Context, n int) (round figures.Round, err error) {
 	looks, want := t.looks(), t.Case.Count("slices")
 	latencies := make([]load.Tally, len(looks)+1) // the last: alone
-	times := make([][]float64, len(looks))
+	times, disturbed := make([][]float64, len(looks)), make([][]float64, len(looks))
 	counted, others := 0, 0.0
 	for i := 0; counted < want && i < tries*want; i++ {
-		turn := make([]*load.Tally, len(latencies))
+		turn, took := make([]*load.Tally, len(latencies)), make([][]float64, len(latencies))
 		worst := measure.Share{Free: 1}
 		for k := range turn {
 			k = (k + i) % len(turn)
@@ -156,24 +163,28 @@ func (t *scrape) Round(ctx context.Context, n int) (round figures.Round, err err
 			if k < len(looks) {
 				l = &looks[k]
 			}
-			var took []float64
 			var share measure.Share
-			if turn[k], took, share, err = t.slice(ctx, uint64(n+1)<<16|uint64(i), l); err != nil {
+			if turn[k], took[k], share, err = t.slice(ctx, uint64(n+1)<<16|uint64(i), l); err != nil {
 				return round, err
 			}
 			worst = worst.Worse(share)
-			if l != nil {
-				times[k] = append(times[k], took...)
-			}
 		}
 		others = max(others, worst.Others)
+		into := times
 		if !worst.Roomy() {
-			continue
+			into = disturbed
+		} else {
+			counted++
+			for k := range turn {
+				latencies[k].Add(turn[k])
+			}
 		}
-		counted++
-		for k := range turn {
-			latencies[k].Add(turn[k])
+		for k := range looks {
+			into[k] = append(into[k], took[k]...)
 		}
+	}
+	if counted == 0 {
+		times = disturbed
 	}
 	sample := figures.Sample{}
 	for k, l := range looks {
@@ -253,14 +264,39 @@ func (t *scrape) cost(ctx context.Context, sample figures.Sample) error {
 	if err != nil {
 		return err
 	}
+	began := time.Now()
 	spent, err := t.during(func() error { return repeat(scrapes) })
 	if err != nil {
 		return err
 	}
+	busy, err := t.busy(ctx)
+	if err != nil {
+		return err
+	}
 	after, err := measure.Resident(t.Target.Roots()...)
+	sample[figures.ScrapeLoops] = busy * millis(time.Since(began)) / float64(scrapes)
 	sample[figures.ScrapeCPU] = spent.pooler.Seconds() * 1e3 / float64(scrapes)
 	sample[figures.Growth] = float64(max(after-before, 0)) / (1 << 20)
 	return err
+}
+
+// busy is the part of the last seconds that the event loops did not wait, summed over them. It asks for the text as it is.
+func (t *scrape) busy(ctx context.Context) (sum float64, err error) {
+	answer, err := t.request(ctx, "/metrics", "identity")
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Body.Close()
+	for lines := bufio.NewScanner(answer.Body); lines.Scan(); {
+		if series, value, ok := strings.Cut(lines.Text(), "} "); ok && strings.HasPrefix(series, "pg_kinetic_loop_busy_ratio{") {
+			one, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				return 0, err
+			}
+			sum += one
+		}
+	}
+	return sum, nil
 }
 
 func (t *scrape) Close() error {

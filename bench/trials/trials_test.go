@@ -350,7 +350,8 @@ var moments = []moment{
 		},
 		10,
 		[]figures.Figure{
-			figures.Scrape, figures.ScrapeMost, figures.ScrapeCPU, figures.ScrapeSize, figures.Growth, figures.Show, figures.Rows,
+			figures.Scrape, figures.ScrapeMost, figures.ScrapeCPU, figures.ScrapeLoops, figures.ScrapeSize, figures.Growth, figures.Show,
+			figures.Rows,
 		},
 	},
 	{

@@ -25,7 +25,7 @@ func serve(from source, l loaded, style *logStyle, sink *logSink, log *slog.Logg
 	// Before anything else: a signal must never find the default action, which is death. Those to reload have a channel of
 	// their own, with one place: what comes while one waits is answered by it, and none takes the place of one to stop.
 	signals, reloads := make(chan os.Signal, 4), make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1, syscall.SIGUSR2)
 	signal.Notify(reloads, syscall.SIGHUP)
 	defer signal.Stop(signals)
 	defer signal.Stop(reloads)
@@ -114,7 +114,11 @@ func aside(reloads <-chan os.Signal, r *reloader, m *manager) (end func()) {
 
 // stops tells whether a signal is one to stop.
 func stops(s os.Signal, log *slog.Logger) bool {
-	if s == syscall.SIGUSR2 {
+	switch s {
+	case syscall.SIGUSR1: // PgBouncer's PAUSE, which ends by SIGUSR2
+		log.Warn("SIGUSR1 has no meaning: use PAUSE on the console")
+		return false
+	case syscall.SIGUSR2:
 		log.Warn("SIGUSR2: online restart is not available yet")
 		return false
 	}

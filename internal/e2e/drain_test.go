@@ -156,7 +156,7 @@ func TestOtherSignals(t *testing.T) {
 	s := pgtest.Shared(t)
 	p := pooler.Start(t, s, pooler.Options{})
 	c := login(t, p)
-	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGUSR2} {
+	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2} {
 		before := len(p.Log())
 		signal(t, p, sig)
 		until(t, 5*time.Second, "a log line after "+sig.String(), func() bool { return len(p.Log()) > before })

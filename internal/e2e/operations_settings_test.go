@@ -27,14 +27,14 @@ func (o *operations) settings(n int, watch bool) string {
 	}
 	return fmt.Sprintf(`server: {listen: %s, unix_socket_dir: %q, unix_socket_mode: %q, pool_mode: %s, max_clients: %d,
   max_unauthenticated: %d, login_timeout_ms: %d, backlog: %d, tcp_keepalive_ms: %d, max_buffer_memory: %dMiB}
-`, listen, o.s.SocketDir(), pick("0777", "0770", "0700"), o.mode, 1000+n, 500+n, 60000+n, 1000+n, 30000+1000*(n%7), 64+n%3) +
+`, listen, o.s.SocketDir(), pick("0777", "0770", "0700"), o.mode, 3000+n, 500+n, 60000+n, 1000+n, 30000+1000*(n%7), 64+n%3) +
 		fmt.Sprintf(`databases:
 - {name: bench, hosts: [%q], pool_max_size: %d, pool_min_idle: %d, max_clients: %d}
 - {name: other, hosts: [%[1]q], dbname: postgres, pool_max_size: 3}
-`, o.s.Addr(), o.size, n%4, 600+n) +
+`, o.s.Addr(), o.size, n%4, 2700+n) +
 		pick("", fmt.Sprintf("- {name: spare%d, hosts: [%q], dbname: postgres, user: postgres, pool_max_size: 2, pool_min_idle: 1, connect_query: \"SELECT %d\"}\n",
 			n%5, o.s.Addr(), n)) +
-		fmt.Sprintf("users:\n- {name: postgres, max_clients: %d}\n", 700+n) +
+		fmt.Sprintf("users:\n- {name: postgres, max_clients: %d}\n", 2800+n) +
 		pick("", fmt.Sprintf("- {name: guest%d, pool_mode: statement}\n", n%3)) +
 		fmt.Sprintf("routes:\n- {name: load-%d, match: {database: bench}, max_route_in_flight: %d, max_route_waiters: %d, checkout_timeout_ms: %d, weight: %d}\n",
 			n%3, inFlight, 1000+n, 50000+n, 1+n%4) +
@@ -48,7 +48,7 @@ func (o *operations) settings(n int, watch bool) string {
 			pick("allow", "prefer"), o.cert, o.key, pick(`"1.2"`, `"1.3"`)) +
 		fmt.Sprintf("reaper: {server_check_query: %q, server_check_delay_ms: %d, backend_tcp_keepalive_ms: %d}\n", pick("", "SELECT 1"), 200+n%3*100, 30000+1000*(n%5)) +
 		fmt.Sprintf("log: {level: %s, format: %s, connections: %s, slow_query_ms: %d}\n", pick("info", "debug", "warn"), pick("text", "json"), pick("true", "false"), n%3*50) +
-		fmt.Sprintf("drain: {timeout_ms: %d}\nreload: {watch: %t}\n", 5000+n, watch) +
+		fmt.Sprintf("drain: {timeout_ms: %d}\nreload: {watch: %t}\n", 30000+n, watch) +
 		fmt.Sprintf("admin: {listen: \"127.0.0.1:%d\", users: [postgres], stats_users: [viewer%d], pprof: %s}\n", o.http[n/2%2], n%3, pick("true", "false"))
 }
 
@@ -113,7 +113,7 @@ func (o *operations) reload(n int, watch bool, trigger func()) {
 	o.write(n, watch)
 	trigger()
 	until(o.t, 10*time.Second, fmt.Sprintf("revision %d holds", n), func() bool {
-		return o.cell("SHOW CONFIG", "key", "drain.timeout_ms", "value") == fmt.Sprint(5000+n)
+		return o.cell("SHOW CONFIG", "key", "drain.timeout_ms", "value") == fmt.Sprint(30000+n)
 	})
 	o.revision = n
 	if o.calm {
@@ -130,7 +130,7 @@ func (o *operations) reload(n int, watch bool, trigger func()) {
 // holds checks effects of a revision beyond its being shown.
 func (o *operations) holds(n int) {
 	o.t.Helper()
-	if got := o.cell("SHOW LIMITS", "name", "max_clients", "value"); got != fmt.Sprint(1000+n) {
+	if got := o.cell("SHOW LIMITS", "name", "max_clients", "value"); got != fmt.Sprint(3000+n) {
 		o.t.Errorf("revision %d: max_clients is %s", n, got)
 	}
 	for i := range 5 {

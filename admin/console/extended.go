@@ -15,6 +15,7 @@ const (
 	statementsMax = 1024
 	textsMax      = 1 << 20 // bytes of the texts of all of them
 	portalsMax    = 64
+	nameMax       = 1024 // bytes of a statement's or a portal's name, and of a parameter's value
 	// resultsMax of the portals may have rows that have not been taken: those of a long
 	// view are some megabytes.
 	resultsMax = 4
@@ -95,6 +96,9 @@ func (s *session) extended(m pgproto3.FrontendMessage) error {
 }
 
 func (s *session) prepare(m *pgproto3.Parse) error {
+	if err := checkName(m.Name); err != nil {
+		return err
+	}
 	all, err := s.parse(m.Query)
 	switch {
 	case err != nil:
@@ -118,6 +122,14 @@ func (s *session) prepare(m *pgproto3.Parse) error {
 	return nil
 }
 
+// checkName keeps what a session remembers small.
+func checkName(name string) error {
+	if len(name) > nameMax {
+		return &problem{code: codeTooMany, message: fmt.Sprintf("the console takes names of up to %d bytes", nameMax)}
+	}
+	return nil
+}
+
 func noParameters() *problem {
 	return &problem{code: codeUnsupported, message: "commands of the console take no parameters", hint: "Write values into the text of the command."}
 }
@@ -134,6 +146,9 @@ func (s *session) bind(m *pgproto3.Bind) error {
 		return err
 	}
 	if err := checkFormats(m.ResultFormatCodes, p.statement); err != nil {
+		return err
+	}
+	if err := checkName(m.DestinationPortal); err != nil {
 		return err
 	}
 	if _, there := s.portals[m.DestinationPortal]; there && m.DestinationPortal != "" {

@@ -72,6 +72,13 @@ func TestBounds(t *testing.T) {
 	wants(t, answer(t, c, 1, pgwire.Bind("r", "b"), pgwire.Execute("r", 1), pgwire.Sync()), codeTooMany)
 	wants(t, answer(t, c, 1, pgwire.Query("ROLLBACK")), "ReadyForQuery I")
 
+	name := strings.Repeat("n", nameMax)
+	wants(t, answer(t, c, 1, pgwire.Parse(name, ""), pgwire.Bind(name, name), pgwire.Sync()), "BindComplete")
+	wants(t, answer(t, c, 1, pgwire.Parse(name+"n", ""), pgwire.Sync()), codeTooMany)
+	wants(t, answer(t, c, 1, pgwire.Bind(name+"n", name), pgwire.Sync()), codeTooMany)
+	wants(t, answer(t, c, 1, pgwire.Query("SET application_name = "+name)), "SET")
+	wants(t, answer(t, c, 1, pgwire.Query("SET application_name = "+name+"n")), codeTooMany)
+
 	wants(t, answer(t, c, 1, pgwire.Query("SELECT "+strings.Repeat("1,", columnsMax-1)+"1")), "CommandComplete")
 	wants(t, answer(t, c, 1, pgwire.Query("SELECT "+strings.Repeat("1,", columnsMax)+"1")), codeTooMany)
 	wants(t, answer(t, c, 1, pgwire.Query(strings.Repeat("SHOW STATE;", maxStatements+1))), codeTooMany)

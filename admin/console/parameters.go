@@ -70,7 +70,7 @@ func parametersOf(s *Session) []parameter {
 		{name: "transaction_read_only", value: "off"},
 	}
 	for _, given := range s.Params {
-		if p := find(all, given.Name); p != nil && !p.fixed {
+		if p := find(all, given.Name); p != nil && !p.fixed && len(given.Value) <= nameMax {
 			p.value = given.Value
 		}
 	}
@@ -192,6 +192,9 @@ func (p *parser) setTo(name string) (*statement, error) {
 		value := strings.Join(values, ", ")
 		if reset {
 			value = of.start
+		}
+		if len(value) > nameMax {
+			return result{}, &problem{code: codeTooMany, message: fmt.Sprintf("the console keeps values of up to %d bytes", nameMax)}
 		}
 		if err := s.set(of, value); err != nil {
 			return result{}, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"log/slog"
 	"os"
@@ -22,7 +23,7 @@ func (f *pidFile) prepare(cfg *configs.Config) (commit func(bool), err error) {
 		return func(bool) {}, nil
 	}
 	if path != "" {
-		if err := os.WriteFile(path, []byte(strconv.Itoa(os.Getpid())+"\n"), 0o644); err != nil {
+		if err := os.WriteFile(path, pidText(), 0o644); err != nil {
 			return nil, fmt.Errorf("cannot write server.pid_file: %w; choose a directory that this user may write to", err)
 		}
 	}
@@ -35,9 +36,15 @@ func (f *pidFile) prepare(cfg *configs.Config) (commit func(bool), err error) {
 	}, nil
 }
 
-// remove takes the file away.
+func pidText() []byte { return []byte(strconv.Itoa(os.Getpid()) + "\n") }
+
+// remove takes the file away, unless another process has written it anew by now.
 func (f *pidFile) remove() {
 	if f.path == "" {
+		return
+	}
+	if text, err := os.ReadFile(f.path); err == nil && !bytes.Equal(text, pidText()) {
+		f.log.Warn("server.pid_file is another process's by now, and left alone", "file", f.path)
 		return
 	}
 	if err := os.Remove(f.path); err != nil {

@@ -62,12 +62,12 @@ sim-mutants:
 	go test -tags sim -timeout 30m -run Mutants ./admission -args -mutants
 
 # The end-to-end tests with minutes instead of seconds for each of their storms (SEED is that of the tenants), and with MANY
-# distinct statements and rounds in those of flat memory, which the race detector would falsify.
+# distinct statements and rounds in those of flat memory, which the race detector would falsify; operations run in both ways.
 soak: python
 	@$(TOOLS) go cc
 	@$(POSTGRES) >/dev/null
 	go test -race -count 1 -timeout 120m -v -run 'Storm|Soak' ./internal/e2e -args -soak $(SOAK) -canary-seed $(SEED)
-	go test -count 1 -timeout 60m -v -run 'PS14|PS28' ./internal/e2e -args -many $(MANY)
+	go test -count 1 -timeout 60m -v -run 'PS14|PS28|OperationsStorm' ./internal/e2e -args -many $(MANY) -soak $(SOAK)
 
 fuzz-smoke:
 	@$(TOOLS) go

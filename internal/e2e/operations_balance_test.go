@@ -18,11 +18,11 @@ type balance struct {
 }
 
 func (b balance) String() string {
-	return fmt.Sprintf("%d descriptors, %d goroutines, %d backends, heap %d KiB, resident %d KiB", b.descriptors, b.goroutines, b.servers, b.heap>>10, b.resident>>10)
+	return fmt.Sprintf("%d backends; without them %d descriptors, %d goroutines, heap %d KiB, resident %d KiB", b.servers, b.descriptors, b.goroutines, b.heap>>10, b.resident>>10)
 }
 
-// balance waits until all is at rest, and checks that what the pooler says of itself is so, and is nothing. Then it has
-// no more descriptors, beside those of backends, and no more goroutines than it had at the start.
+// balance waits until all is at rest, and checks that what the pooler says of itself is so, and is nothing. Without backends
+// it has no more descriptors and no more goroutines than it had at the start.
 func (o *operations) balance(start balance) (b balance) {
 	o.t.Helper()
 	o.calm = true
@@ -50,12 +50,15 @@ func (o *operations) balance(start balance) (b balance) {
 		return len(known) == len(rows)
 	})
 	o.views()
+	o.do("RECONNECT")
+	o.do("WAIT_CLOSE")
+	until(o.t, 10*time.Second, "PostgreSQL has no session of ours", func() bool { return o.s.Backends(o.t) == 0 })
 	status, _ := o.get("/debug/pprof/heap?gc=1")
 	if status != http.StatusOK {
 		o.t.Errorf("/debug/pprof/heap: %d", status)
 	}
 	if start.descriptors > 0 {
-		settle(o.t, o.p, start.descriptors-start.servers+b.servers)
+		settle(o.t, o.p, start.descriptors)
 		until(o.t, 10*time.Second, fmt.Sprintf("no more than %d goroutines", start.goroutines), func() bool { return o.gauges() <= start.goroutines })
 	}
 	b.descriptors, b.resident = descriptors(o.t, o.p.PID()), resident(o.t, o.p.PID())

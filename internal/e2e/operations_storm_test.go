@@ -81,7 +81,8 @@ func TestOperationsStorm(t *testing.T) {
 				if i == 1 {
 					second = b
 				}
-				if i > 1 && (b.heap > second.heap+2<<20 || b.resident > second.resident+16<<20) {
+				// The detector's own memory of what goroutines have done grows: make soak runs this without it, too.
+				if i > 1 && (b.heap > second.heap+2<<20 || b.resident > second.resident+8<<20 && !pooler.Race) {
 					t.Errorf("memory has grown: %v, and after the second cycle %v", b, second)
 				}
 			}

@@ -79,7 +79,7 @@ var Built = sync.OnceValues(func() (string, error) {
 	}
 	name := "pg-kinetic-test"
 	args := []string{"build"}
-	if raceEnabled {
+	if Race {
 		name += "-race"
 		args = append(args, "-race")
 	}

@@ -2,5 +2,5 @@
 
 package pooler
 
-// raceEnabled tells whether the test was built with the race detector; then the product is, too.
-const raceEnabled = false
+// Race tells whether the test was built with the race detector; then the product is, too.
+const Race = false

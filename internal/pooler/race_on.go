@@ -2,5 +2,5 @@
 
 package pooler
 
-// raceEnabled tells whether the test was built with the race detector; then the product is, too.
-const raceEnabled = true
+// Race tells whether the test was built with the race detector; then the product is, too.
+const Race = true

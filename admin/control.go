@@ -67,6 +67,8 @@ type Commands interface {
 	Reconnect(database string) error
 	// Kill pauses a database and closes its clients and backends at once; RESUME ends the pause.
 	Kill(database string) error
+	// Disconnect closes the clients that a database has now, each between two transactions.
+	Disconnect(database string) error
 	// KillClient closes the client with an id.
 	KillClient(id uint64) error
 	Disable(database string) error

@@ -151,6 +151,7 @@ type client struct {
 	memWait   bool // in worker.paused
 	counted   bool // in Engine.unauthenticated and worker.unknown
 	hasSlot   bool
+	leaving   bool // DISCONNECT: it goes when its transaction has ended
 	minor     uint8
 	asked     uint8 // encryption requests seen, a bit each
 }

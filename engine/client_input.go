@@ -364,9 +364,9 @@ func (c *client) putRun() {
 
 // mustYield: a further Sync group must wait for the answers before it, because
 // somebody eligible waits for the backend (permits are per request), a pause or a
-// lowered limit wants it back, or the process drains.
+// lowered limit wants it back, or c is to go.
 func (c *client) mustYield(t *protocol.Tracker) bool {
-	return c.pins == 0 && t.Status() == 'I' && (c.srv.place.Wanted() || c.w.eng.draining.Load())
+	return c.pins == 0 && t.Status() == 'I' && (c.srv.place.Wanted() || c.departs())
 }
 
 // look is what a message shows about itself.

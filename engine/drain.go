@@ -206,8 +206,12 @@ func (c *client) goesNow() bool {
 }
 
 // leaveAtBoundary closes a client whose transaction has ended, or which is about to
-// begin one, during a drain.
+// begin one, during a drain or for DISCONNECT.
 func (c *client) leaveAtBoundary() {
+	if !c.w.eng.draining.Load() {
+		c.fatal(reasonKilled, errDisconnected)
+		return
+	}
 	c.w.eng.drain.atBoundary.Add(1)
 	c.fatal(reasonDraining, errShutdown)
 }

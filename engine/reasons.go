@@ -29,7 +29,7 @@ const (
 	reasonBackendLost                    // the backend died under an open block or half a message
 	reasonStatementMode                  // a block stayed open in statement mode
 	reasonDraining                       // shutdown
-	reasonKilled                         // KILL, KILL_CLIENT
+	reasonKilled                         // KILL, KILL_CLIENT, DISCONNECT
 	reasonDisabled                       // DISABLE
 	reasonCancelDone                     // a cancel request's connection has served its purpose
 	reasonServerIdle                     // pool_idle_timeout_ms

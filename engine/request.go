@@ -19,7 +19,7 @@ func (c *client) request(typ byte, m []byte, size int) disposition {
 		c.scan = nil
 		return c.refuse(typ, l.refused)
 	}
-	if w.eng.draining.Load() {
+	if c.departs() {
 		c.leaveAtBoundary()
 		return gone
 	}

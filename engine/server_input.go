@@ -378,7 +378,7 @@ func (s *server) settleLinked() {
 		c.armTimer() // the batch of settings is done; the client's request is yet to be sent
 		return
 	}
-	if s.w.eng.draining.Load() && c.goesNow() {
+	if c.departs() && c.goesNow() {
 		c.leaveAtBoundary()
 		return
 	}

@@ -29,6 +29,7 @@ func (t tickHandler) Fire(now int64) int64 {
 	}
 	w.sweepOn(now)
 	w.drainTick(now)
+	w.leaveTick()
 	w.drainTodo()
 	return now + tickInterval
 }

@@ -120,7 +120,7 @@ func TestRestartIsWaitedOut(t *testing.T) {
 		send(t, c, pgwire.Query("select"))
 	}
 	waiting(t, e, len(clients)-3) // three hold the places that are being opened
-	time.Sleep(time.Second) // the restart
+	time.Sleep(time.Second)       // the restart
 	mock.Up()
 	begin := time.Now()
 	for _, c := range clients {

@@ -72,6 +72,7 @@ type worker struct {
 	suspended   suspended
 	suspendedAt int64 // when that began
 	routesAt    int64 // when the next round over the routes begins
+	leaving     int   // clients that DISCONNECT has told to go
 	watchedAt   int64 // when hosts were last gone through for those to look at
 	namesLooked int64 // when names of hosts were last looked at
 	namesAt     int64 // when the next look for pools and users to forget is due
@@ -191,6 +192,9 @@ func (w *worker) drainTodo() {
 func (w *worker) forget(c *client) {
 	w.slots.release(c)
 	w.all.remove(c)
+	if c.leaving {
+		w.leaving--
+	}
 	w.stats.clientsOpen.Add(-1)
 	w.stats.closed[c.reason].inc()
 	w.known(c)

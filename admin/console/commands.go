@@ -40,6 +40,10 @@ func init() { // a variable's initial value could not refer to itself, as unknow
 		},
 		{"KILL", "KILL db", "Pauses a database and closes its clients and servers at once.", false, database("KILL", true, (*session).kill)},
 		{"KILL_CLIENT", "KILL_CLIENT id", "Closes the client with this `id` of SHOW CLIENTS.", false, parseKillClient},
+		{
+			"DISCONNECT", "DISCONNECT db", "Closes the clients that a database has now, each when its transaction has ended, so that they connect anew.", false,
+			database("DISCONNECT", true, (*session).disconnect),
+		},
 		{"DISABLE", "DISABLE db", "New logins to a database are refused.", false, database("DISABLE", true, (*session).disable)},
 		{"ENABLE", "ENABLE db", "Ends DISABLE.", false, database("ENABLE", true, (*session).enable)},
 		{
@@ -123,12 +127,13 @@ func database(word string, needed bool, run func(*session, *command, string) err
 	}
 }
 
-func (s *session) reconnect(_ *command, db string) error { return s.Control.Reconnect(db) }
-func (s *session) waitClose(c *command, db string) error { return s.Control.WaitClose(c.ctx, db) }
-func (s *session) kill(_ *command, db string) error      { return s.Control.Kill(db) }
-func (s *session) disable(_ *command, db string) error   { return s.Control.Disable(db) }
-func (s *session) enable(_ *command, db string) error    { return s.Control.Enable(db) }
-func (s *session) suspend(c *command) error              { return s.Control.Suspend(c.ctx) }
+func (s *session) reconnect(_ *command, db string) error  { return s.Control.Reconnect(db) }
+func (s *session) waitClose(c *command, db string) error  { return s.Control.WaitClose(c.ctx, db) }
+func (s *session) kill(_ *command, db string) error       { return s.Control.Kill(db) }
+func (s *session) disconnect(_ *command, db string) error { return s.Control.Disconnect(db) }
+func (s *session) disable(_ *command, db string) error    { return s.Control.Disable(db) }
+func (s *session) enable(_ *command, db string) error     { return s.Control.Enable(db) }
+func (s *session) suspend(c *command) error               { return s.Control.Suspend(c.ctx) }
 
 func (s *session) reload(*command) error {
 	notices, err := s.Control.Reload()

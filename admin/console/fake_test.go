@@ -83,6 +83,7 @@ func (f *fake) Pause(ctx context.Context, s view.Scope) error {
 func (f *fake) Resume(s view.Scope) error  { return f.note("resume", s.String()) }
 func (f *fake) Reconnect(db string) error  { return f.note("reconnect", db) }
 func (f *fake) Kill(db string) error       { return f.note("kill", db) }
+func (f *fake) Disconnect(db string) error { return f.note("disconnect", db) }
 func (f *fake) KillClient(id uint64) error { return f.note("kill_client", fmt.Sprint(id)) }
 func (f *fake) Disable(db string) error    { return f.note("disable", db) }
 func (f *fake) Enable(db string) error     { return f.note("enable", db) }

@@ -344,14 +344,18 @@ func (c *client) readFailed(err error) {
 		}
 		return
 	}
-	c.close(c.whyGone())
+	c.close(c.whyGone(err))
 }
 
-// whyGone is why a client is gone that hangs up: a console's client may have sent
-// its Terminate just before, which its session has not read yet.
-func (c *client) whyGone() closeReason {
-	if c.console != nil && c.console.left {
+// whyGone is why a client is gone that hangs up, err being what the socket says: a
+// console's client may have sent its Terminate just before, which its session has not
+// read yet.
+func (c *client) whyGone(err error) closeReason {
+	switch {
+	case c.console != nil && c.console.left:
 		return reasonClientTerminate
+	case vanished(err):
+		return reasonClientVanished
 	}
 	return reasonClientGone
 }
@@ -360,7 +364,7 @@ func (c *client) whyGone() closeReason {
 // carried out, since its sender need not wait for an answer; a Terminate names
 // the better reason; anything else that was not started is dropped.
 func (c *client) hungUp() {
-	reason := c.whyGone()
+	reason := c.whyGone(c.sock.Error())
 	if (c.state == clientIdle || c.state == clientStartup || c.state == clientConsole) && c.in.Len() == 0 && !c.held {
 		buf := c.w.loop.Scratch()
 		n, err := c.sock.Read(buf)

@@ -63,7 +63,7 @@ func (c *client) OnUnsent(_ *reactor.Socket, rest []byte, err error) {
 	case err != nil:
 		c.failWrite()
 		c.w.loop.Later(&c.sock)
-	case c.reason != reasonClientGone:
+	case !c.reason.gone():
 		c.full()
 		c.out.Append(c.w.loop, rest)
 	}
@@ -224,7 +224,7 @@ func (c *client) part() {
 // shut, what still comes is read and dropped until the peer closes, at most for
 // a second, so that unread input does not turn our FATAL into a reset.
 func (c *client) beginLinger() {
-	if c.reason == reasonClientGone {
+	if c.reason.gone() {
 		c.vanish()
 		return
 	}

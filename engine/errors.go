@@ -100,6 +100,10 @@ var (
 		Severity: "ERROR", Code: protocol.CodeConnectionFailure,
 		Message: "server closed the connection unexpectedly",
 	}
+	errBackendVanished = protocol.ErrorFields{
+		Severity: "ERROR", Code: protocol.CodeConnectionFailure,
+		Message: "connection to PostgreSQL lost: its host does not answer any more",
+	}
 )
 
 func violationError(typ byte, err error) *protocol.ErrorFields {

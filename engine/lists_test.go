@@ -35,9 +35,9 @@ func TestPausedForgetsTheGone(t *testing.T) {
 	e := &Engine{}
 	e.settings.Store(newSettings(1, &configs.Config{}, nil, nil, nil)) // max_buffer_memory 0: always short
 	w := &worker{eng: e}
-	alive := &client{w: w}
+	alive := &client{w: w, up: &userPool{}}
 	for range 3 {
-		w.memoryFull(&client{w: w, state: clientGone})
+		w.memoryFull(&client{w: w, up: &userPool{}, state: clientGone})
 	}
 	w.memoryFull(alive)
 	w.checkMemory()

@@ -1,5 +1,11 @@
 package engine
 
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
 // closeReason says why a connection of ours ended: the closed list used by the
 // log, by the counters and, through its SQLSTATE, by what the client is told.
 type closeReason uint8
@@ -8,6 +14,7 @@ const (
 	reasonNone               closeReason = iota
 	reasonClientTerminate                // the client sent Terminate
 	reasonClientGone                     // the client closed or reset its socket
+	reasonClientVanished                 // keepalive or the user time-out found nobody there
 	reasonClientProtocol                 // the client broke the protocol
 	reasonHandshake                      // TLS did not come about
 	reasonNoProxy                        // proxy_protocol is required, and it is no proxy
@@ -41,6 +48,7 @@ const (
 	reasonServerRole                     // it does not satisfy target_session_attrs
 	reasonServerUnclean                  // it could not be brought back to a clean state
 	reasonServerProtocol                 // PostgreSQL broke the protocol, or the count of answers was lost
+	reasonServerVanished                 // keepalive or the user time-out found nobody there
 	reasonServerGone                     // PostgreSQL closed the connection
 	reasonServerRefused                  // PostgreSQL refused the login
 	reasonConnectFailed                  // no connection to PostgreSQL
@@ -53,6 +61,7 @@ var reasonNames = [reasonCount]string{
 	reasonNone:               "none",
 	reasonClientTerminate:    "client_terminate",
 	reasonClientGone:         "client_gone",
+	reasonClientVanished:     "client_vanished",
 	reasonClientProtocol:     "client_protocol_violation",
 	reasonHandshake:          "tls_handshake_failed",
 	reasonNoProxy:            "not_from_a_proxy",
@@ -86,6 +95,7 @@ var reasonNames = [reasonCount]string{
 	reasonServerRole:         "wrong_role",
 	reasonServerUnclean:      "dirty",
 	reasonServerProtocol:     "server_protocol_violation",
+	reasonServerVanished:     "server_vanished",
 	reasonServerGone:         "server_gone",
 	reasonServerRefused:      "server_refused_login",
 	reasonConnectFailed:      "connect_failed",
@@ -119,12 +129,20 @@ func evictionOf(r closeReason) (k eviction, ok bool) {
 		return evictedHostLimit, true
 	case reasonServerOutdated, reasonServerDisplaced:
 		return evictedReload, true
-	case reasonServerGone, reasonServerProtocol, reasonServerSilent, reasonServerRole:
+	case reasonServerGone, reasonServerVanished, reasonServerProtocol, reasonServerSilent, reasonServerRole:
 		return evictedUnhealthy, true
 	case reasonServerUnclean, reasonRecoveryTimeout:
 		return evictedDirty, true
 	}
 	return 0, false
+}
+
+// gone: there is nobody to whom the client's last message could be sent.
+func (r closeReason) gone() bool { return r == reasonClientGone || r == reasonClientVanished }
+
+// vanished tells whether a socket has failed because nobody answers at the other end.
+func vanished(err error) bool {
+	return errors.Is(err, unix.ETIMEDOUT) || errors.Is(err, unix.EHOSTUNREACH) || errors.Is(err, unix.ENETUNREACH)
 }
 
 // String gives the name that the log shows as cause.

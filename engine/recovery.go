@@ -93,7 +93,7 @@ func recoveryEnd(r closeReason) recoveryOutcome {
 		return recoveryDirty
 	case reasonRecoveryTimeout:
 		return recoveryTimedOut
-	case reasonServerGone:
+	case reasonServerGone, reasonServerVanished:
 		return recoveryLost
 	}
 	return recoveryClosed
@@ -220,7 +220,7 @@ func (s *server) Fire(now int64) int64 {
 		s.ended()
 	case serverIdle, serverLinked: // no event will ever tell of it (Attach)
 		if !s.sock.Alive() {
-			s.end()
+			s.end(nil)
 		}
 	}
 	w.drainTodo()

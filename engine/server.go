@@ -137,6 +137,7 @@ type server struct {
 	alone          bool        // being tested, and none else of its pool but suspects
 	hangup         bool        // PostgreSQL has closed its side, or the connection was reset: it is read to its end
 	eof            bool        // that end has been read
+	vanished       bool        // and nobody is there any more
 	cancelled      bool        // the present cycle has been cancelled by us
 	torn           bool        // its last client left inside a message that had been passed on in part: close it
 	doomed         bool        // a cancel may still be on its way: close it when idle
@@ -170,7 +171,10 @@ func (s *server) OnReady(_ *reactor.Socket, ev reactor.Events) {
 		s.connected()
 	case serverClosed, serverBackoff:
 	default:
-		s.hangup = s.hangup || ev&reactor.Hangup != 0
+		if ev&reactor.Hangup != 0 {
+			s.hangup = true
+			s.failed(s.sock.Error())
+		}
 		if ev&reactor.Writable != 0 && s.out.Len() > 0 {
 			s.flush()
 		}
@@ -212,7 +216,7 @@ func (s *server) onReadable() {
 		if err != nil {
 			s.wantRead = false
 			if err != errAgain {
-				s.end()
+				s.end(err)
 			}
 			return
 		}
@@ -254,6 +258,7 @@ func (s *server) write(pieces [][]byte) {
 	if s.out.Len() == 0 {
 		var err error
 		if taken, err = writeGathered(&s.sock, pieces); err != nil {
+			s.failed(err)
 			return // the read side reports the loss, with the server's last words
 		}
 		if taken == n {
@@ -275,11 +280,15 @@ func (s *server) queue(p []byte) {
 // OnUnsent: the socket did not take all that was written in the round.
 func (s *server) OnUnsent(_ *reactor.Socket, rest []byte, err error) {
 	if err != nil || s.state >= serverClosing {
+		s.failed(err)
 		return // the read side reports the loss, with the server's last words
 	}
 	s.out.Append(s.w.loop, rest)
 	s.sock.WantWrite(true)
 }
+
+// failed notes what a socket tells once only.
+func (s *server) failed(err error) { s.vanished = s.vanished || vanished(err) }
 
 // flush writes what out holds.
 func (s *server) flush() {
@@ -287,6 +296,7 @@ func (s *server) flush() {
 		return
 	}
 	if _, err := s.out.WriteTo(&s.sock); err != nil && err != errAgain {
+		s.failed(err)
 		s.out.Release(s.w.loop)
 		return
 	}

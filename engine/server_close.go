@@ -52,10 +52,14 @@ func (s *server) lost(r closeReason) {
 	}
 }
 
-// end: there is nothing more to be had from PostgreSQL.
-func (s *server) end() {
+// end: there is nothing more to be had from PostgreSQL, as a read has told.
+func (s *server) end(err error) {
 	s.eof = true
-	s.lost(reasonServerGone)
+	if s.failed(err); s.vanished {
+		s.lost(reasonServerVanished)
+	} else {
+		s.lost(reasonServerGone)
+	}
 }
 
 // lostIdle: an idle server has ended, or is not to be trusted. Its place counts
@@ -98,6 +102,9 @@ func (s *server) lastWords() *protocol.ErrorFields {
 		return &s.fatal
 	}
 	e := errBackendGone
+	if s.reason == reasonServerVanished {
+		e = errBackendVanished
+	}
 	return &e
 }
 

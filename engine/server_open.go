@@ -445,7 +445,7 @@ func (s *server) endAttempt() {
 func (s *server) openOtherWay(run *loginRun) {
 	w := s.w
 	s.login = &loginRun{encryption: run.encryption, tls: run.tls}
-	s.reason, s.eof, s.hangup, s.wantRead = reasonNone, false, false, false
+	s.reason, s.eof, s.hangup, s.vanished, s.wantRead = reasonNone, false, false, false, false
 	s.setState(serverConnecting)
 	if w.reading == s {
 		w.reading = nil

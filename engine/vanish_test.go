@@ -92,7 +92,7 @@ func TestUserTimeoutOfClients(t *testing.T) {
 	c := login(t, address)
 	pid := one(t, c, "select pg_backend_pid()")
 	send(t, c, pgwire.Query("select repeat('x', 100000) from generate_series(1, 500)"))
-	until(t, "the client closed", func() bool { return e.Totals().Closed["client_gone"] == 1 })
+	until(t, "the client closed", func() bool { return e.Totals().Closed["client_vanished"] == 1 })
 	reused(t, address, pid)
 }
 
@@ -122,7 +122,9 @@ func TestUserTimeoutOfBackends(t *testing.T) {
 	c.Timeout = patience
 	begin := time.Now()
 	go func() { _ = c.Send(pgwire.Query(strings.Repeat("x", 50<<20))) }() // it ends with the connection
-	ended(t, c, "08006")
+	if f := ended(t, c, "08006"); !strings.Contains(f.Fields['M'], "does not answer") {
+		t.Errorf("message %q", f.Fields['M'])
+	}
 	if took := time.Since(begin); took > 15*time.Second {
 		t.Errorf("told after %v", took)
 	}

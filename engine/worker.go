@@ -201,7 +201,7 @@ func (w *worker) forget(c *client) {
 	if c.up == nil {
 		return
 	}
-	if c.reason == reasonClientGone {
+	if c.reason.gone() {
 		c.traffic.inc(trafficAbrupt)
 	}
 	w.eng.registry.traffic.leave(c.traffic.tally)

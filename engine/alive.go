@@ -13,7 +13,12 @@ const turnBound = 10 * time.Second
 
 // Alive is nil while every loop turns; else it names one that does not. It asks no
 // loop anything, so it answers at once. Any goroutine.
-func (e *Engine) Alive() error { return e.turnedWithin(turnBound) }
+func (e *Engine) Alive() error { return e.turnedWithin(e.turnBound) }
+
+// turns tells whether w's loop has turned within bound. Any goroutine.
+func (w *worker) turns(bound time.Duration) bool {
+	return time.Duration(reactor.Now()-w.turned.Load()) <= bound
+}
 
 func (e *Engine) turnedWithin(bound time.Duration) error {
 	if !e.started.Load() {

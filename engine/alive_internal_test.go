@@ -56,3 +56,41 @@ func TestAlive(t *testing.T) {
 		t.Errorf("after the end: %v", err)
 	}
 }
+
+// A loop that does not turn keeps nobody waiting who looks at the others, nor the end of the process.
+func TestStuckLoop(t *testing.T) {
+	t.Parallel()
+	for stuck := range 2 {
+		cfg, _, problems := configs.Load("", nil, []string{"--server.listen=127.0.0.1:0", "--server.loops=2"})
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		e, err := New(cfg, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.turnBound = 300 * time.Millisecond // six ticks
+		e.Start()
+		release := make(chan struct{})
+		k := e.workers[stuck].submit(func(*worker) bool { <-release; return false })
+		<-k.started
+		for range e.Clients() {
+			t.Error("a client")
+		}
+		for range e.Servers() {
+			t.Error("a server")
+		}
+		if m := e.Metrics(); m == nil || e.Pools() != nil || e.inTransactions() != 0 {
+			t.Error("there is something to be seen")
+		}
+		if err := e.Stop(); err == nil || !strings.Contains(err.Error(), "has not turned") {
+			t.Errorf("loop %d: %v", stuck, err)
+		}
+		close(release)
+		k.wait(e.workers[stuck])
+		e.turnBound = time.Minute
+		if err := e.Stop(); err != nil {
+			t.Error(err)
+		}
+	}
+}

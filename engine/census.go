@@ -42,11 +42,13 @@ func (e *Engine) takeCensus() *census {
 	for i := range parts {
 		parts[i] = newCensus()
 	}
-	e.walk(func(w *worker) {
+	if !e.look(func(w *worker) {
 		for _, s := range w.servers.items {
 			parts[w.id].server(s)
 		}
-	}, func(c *client) { parts[c.w.id].client(c) })
+	}, func(c *client) { parts[c.w.id].client(c) }) {
+		return sum
+	}
 	for _, part := range parts {
 		sum.add(part)
 	}

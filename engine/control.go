@@ -60,11 +60,14 @@ func (w *worker) submit(run func(*worker) bool) *control {
 }
 
 // wait blocks until k has run on w, or until w's loop has ended without it.
-func (k *control) wait(w *worker) (ran bool) {
+func (k *control) wait(w *worker) (ran bool) { return k.waitUnless(w, func() bool { return false }) }
+
+// waitUnless is wait that gives up when a condition holds; k may then run still.
+func (k *control) waitUnless(w *worker, gone func() bool) (ran bool) {
 	poll := time.NewTicker(stopPoll)
 	defer poll.Stop()
 	for !closed(k.done) {
-		if w.loop.Stopped() { // whatever it did, it did before
+		if w.loop.Stopped() || gone() { // a loop that has stopped did before whatever it did
 			return closed(k.done)
 		}
 		select {
@@ -132,9 +135,26 @@ func (e *Engine) walk(begin func(w *worker), visit func(c *client)) {
 	e.everywhere(func() func(*worker) bool { return walker(begin, visit) })
 }
 
+// look is walk for who only looks and keeps nobody waiting: it does not wait for a
+// loop that has not turned for too long, and then answers false. What visit has
+// written may in that case still be written to.
+func (e *Engine) look(begin func(w *worker), visit func(c *client)) (all bool) {
+	return e.runEverywhere(func() func(*worker) bool { return walker(begin, visit) }, func(k *control, w *worker) bool {
+		return k.waitUnless(w, func() bool { return !w.turns(e.turnBound) }) || w.loop.Stopped()
+	})
+}
+
 // everywhere runs what turn gives on each loop that runs, until it answers false, and
 // waits for all of them.
 func (e *Engine) everywhere(turn func() func(w *worker) (again bool)) {
+	e.runEverywhere(turn, func(k *control, w *worker) bool {
+		k.wait(w) // a loop that has ended has no clients
+		return true
+	})
+}
+
+// runEverywhere is everywhere with another way to wait, which tells whether it has.
+func (e *Engine) runEverywhere(turn func() func(w *worker) (again bool), wait func(*control, *worker) bool) bool {
 	type sent struct {
 		w *worker
 		k *control
@@ -146,8 +166,11 @@ func (e *Engine) everywhere(turn func() func(w *worker) (again bool)) {
 		}
 	}
 	for _, s := range all {
-		s.k.wait(s.w) // a loop that has ended has no clients
+		if !wait(s.k, s.w) {
+			return false
+		}
 	}
+	return true
 }
 
 // walker visits from the end of the list to its beginning: a client that leaves

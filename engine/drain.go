@@ -131,7 +131,7 @@ func (e *Engine) clients() (n int64) {
 // inTransactions counts the clients that a drain waits for.
 func (e *Engine) inTransactions() (n int64) {
 	var found atomic.Int64
-	e.walk(func(*worker) {}, func(c *client) {
+	e.look(func(*worker) {}, func(c *client) {
 		if c.state == clientLinked && !c.srv.tracker.Idle() {
 			found.Add(1)
 		}

@@ -37,6 +37,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -75,6 +76,7 @@ type Engine struct {
 	clientIDs       atomic.Uint64
 	serverIDs       atomic.Uint64
 
+	turnBound  time.Duration // the constant, but in tests
 	sampler    sampler
 	version    string // as Health tells it
 	born       int64
@@ -99,6 +101,7 @@ const (
 	helperQueue    = 4096
 	stopPoll       = 10 * time.Millisecond
 	stopGrace      = 2 * time.Second
+	stuckGrace     = time.Second // what a loop gets to turn again, of a process that was stopped itself
 	loopFailDrain  = time.Second // what other loops get when one has failed
 	maxLoopsOfKeys = 256
 )
@@ -107,7 +110,7 @@ const (
 // wrong and the remedy. Nothing runs until Start.
 func New(cfg *configs.Config, log *slog.Logger, more ...Option) (*Engine, error) {
 	loops := loopCount(cfg.Server.Loops, runtime.GOMAXPROCS(0))
-	e := &Engine{cfg: cfg, born: reactor.Now(), log: log, failure: make(chan struct{})}
+	e := &Engine{cfg: cfg, born: reactor.Now(), log: log, failure: make(chan struct{}), turnBound: turnBound}
 	e.background = newBackground()
 	e.names = newNameService(e)
 	e.drain.requests, e.drain.logEvery = make(chan view.ShutdownMode, shutdownsQueued), drainLogEvery
@@ -295,8 +298,14 @@ func (e *Engine) fail(err error) {
 	e.failOnce.Do(func() { close(e.failure) })
 }
 
-// Stop ends loops and acceptor and releases everything. It blocks until done.
+// Stop ends loops and acceptor and releases everything. It blocks until done; with a
+// loop that does not turn it cannot be done, and that is the error.
 func (e *Engine) Stop() error {
+	for end := time.Now().Add(stuckGrace); e.stuck(); time.Sleep(stopPoll) {
+		if time.Now().After(end) {
+			return fmt.Errorf("nothing is closed: %w", e.Alive())
+		}
+	}
 	e.acceptor.Close()
 	e.listeners.close()
 	e.consoles.leave()
@@ -306,7 +315,9 @@ func (e *Engine) Stop() error {
 			w.loop.Post(bye)
 		}
 	}
-	e.running.Wait()
+	if !e.loopsEnd() {
+		return fmt.Errorf("not all is closed: %w", e.Alive())
+	}
 	e.sampler.end()
 	e.consoles.close()
 	e.reporter.close()
@@ -317,6 +328,30 @@ func (e *Engine) Stop() error {
 		return *err
 	}
 	return nil
+}
+
+// stuck tells that a loop runs and does not turn.
+func (e *Engine) stuck() bool {
+	return slices.ContainsFunc(e.workers, func(w *worker) bool { return !w.loop.Stopped() && !w.turns(e.turnBound) })
+}
+
+// loopsEnd waits for the loops, as long as those that run turn.
+func (e *Engine) loopsEnd() bool {
+	ended := make(chan struct{})
+	go func() {
+		e.running.Wait()
+		close(ended)
+	}()
+	for !closed(ended) {
+		if e.stuck() {
+			return false
+		}
+		select {
+		case <-ended:
+		case <-time.After(stopPoll):
+		}
+	}
+	return true
 }
 
 // Discard releases an engine that was never started.

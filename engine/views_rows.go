@@ -37,7 +37,10 @@ func askAll[T, F any](e *Engine, list func(*worker) []T, of func(T) (fact F, ok 
 					}
 					return false
 				}
-				if !w.submit(turn).wait(w) {
+				if !w.submit(turn).waitUnless(w, func() bool { return !w.turns(e.turnBound) }) {
+					if !w.loop.Stopped() { // turn may run still, on what it was given here
+						return
+					}
 					break
 				}
 				for _, fact := range facts {

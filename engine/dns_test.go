@@ -166,11 +166,7 @@ func TestUnknownName(t *testing.T) {
 		t.Errorf("message %q", f.Fields['M'])
 	}
 	dns.Set(dbName, testdns.Zone{Addrs: []string{"127.0.0.1"}, TTL: 60})
-	until(t, "a login", func() bool {
-		c, err := tryLogin(t, address)
-		defer c.Close()
-		return err == nil
-	})
+	until(t, "a login", func() bool { return letIn(t, address) })
 }
 
 // TestNameOfSeveralServers: of several addresses the next is tried where one refuses or is silent, before the host counts as
@@ -226,11 +222,7 @@ func TestNameOfDeadServers(t *testing.T) {
 	}
 	servers[2].Script(pgmock.Login(), pgmock.Serve("3"))
 	begin := time.Now()
-	until(t, "a login", func() bool {
-		c, err := tryLogin(t, address)
-		defer c.Close()
-		return err == nil
-	})
+	until(t, "a login", func() bool { return letIn(t, address) })
 	if took := time.Since(begin); took > 1500*time.Millisecond {
 		t.Errorf("served %v after a server is back", took)
 	}

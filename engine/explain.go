@@ -12,6 +12,7 @@ import (
 	"pgkinetic/admin/view"
 	"pgkinetic/admission"
 	"pgkinetic/admission/routing"
+	"pgkinetic/backend"
 	"pgkinetic/configs"
 	"pgkinetic/engine/reactor"
 	"pgkinetic/protocol/sqllex"
@@ -258,15 +259,21 @@ func (x *explaining) decideWithoutPool() {
 	r := x.eng.registry
 	r.mu.Lock()
 	pools, dropped := len(r.pools), x.unusedPool()
-	h := r.hosts[x.entry.Host()]
+	b := x.wouldBack()
 	would := &pool{key: x.key}
-	would.backing.Store(&backing{entry: x.entry})
+	would.backing.Store(b)
 	paused := x.eng.adm.Paused() || r.holdsPool(would)
 	full := capFull(r.dbCaps[x.key.entry]) || capFull(r.usrCaps[x.key.user])
 	r.mu.Unlock()
-	if h != nil {
-		n := h.adm.Counts()
+	if b.candidate != nil {
+		n := b.host.adm.Counts()
 		full = full || n.Size >= n.Max
+		limits := x.s.cfg.Effective(x.entry, x.s.cfg.User(x.key.user), nil)
+		would.limits.Store(&limits)
+		if cause, fail := b.failFast(x.now, would.failLimit(), would.failMemory()); fail && !paused && !x.held {
+			x.refuse("", backend.AnswerOf(cause).Message)
+			return
+		}
 	}
 	switch {
 	case pools >= x.s.cfg.Server.MaxPools && !dropped:
@@ -278,6 +285,21 @@ func (x *explaining) decideWithoutPool() {
 	default:
 		x.runs(true)
 	}
+}
+
+// wouldBack is what the pool's servers would be made of, as far as its hosts are
+// known. The registry's mutex is held.
+func (x *explaining) wouldBack() *backing {
+	b := &backing{entry: x.entry}
+	for _, target := range x.entry.HostList() {
+		h := x.eng.registry.hosts[target]
+		if h == nil {
+			return b // nobody has tried it yet
+		}
+		b.hosts = append(b.hosts, &candidate{host: h})
+	}
+	b.candidate, b.lenient = b.choose(x.now)
+	return b
 }
 
 func capFull(k *admission.Cap) bool {

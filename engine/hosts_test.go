@@ -146,15 +146,15 @@ func TestNoHost(t *testing.T) {
 		refused(t, err, "FATAL", "08006")
 		return time.Since(begin) < 100*time.Millisecond
 	})
+	x, err := e.Foresee(view.Request{Database: "other", User: "new"})
+	if err != nil || x.Decision != engine.DecisionRefuse || !strings.Contains(x.Reason, b.Addr()) {
+		t.Errorf("a request of a new pool: %+v, %v", x, err)
+	}
 	failed := e.Totals().ConnectsFailed
 	until(t, "probes without a client", func() bool { return e.Totals().ConnectsFailed > failed+3 })
 	b.Up()
 	begin := time.Now()
-	until(t, "a login", func() bool {
-		c, err := tryLogin(t, address)
-		defer c.Close()
-		return err == nil
-	})
+	until(t, "a login", func() bool { return letIn(t, address) })
 	if took := time.Since(begin); took > 1500*time.Millisecond {
 		t.Errorf("served %v after a host is back, want 1 s", took)
 	}

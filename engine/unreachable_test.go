@@ -20,6 +20,14 @@ func tryLogin(t testing.TB, address string, more ...string) (*pgwire.Conn, error
 	return c, err
 }
 
+// letIn tells whether a login succeeds.
+func letIn(t testing.TB, address string, more ...string) bool {
+	t.Helper()
+	c, err := tryLogin(t, address, more...)
+	c.Close()
+	return err == nil
+}
+
 // TestNobodyListens: the real cause within min(checkout, connect) time-out, then at once, and the first success soon after
 // PostgreSQL accepts.
 func TestNobodyListens(t *testing.T) {

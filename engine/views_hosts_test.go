@@ -72,11 +72,7 @@ func TestNamesShown(t *testing.T) {
 	}
 	servers[0].Down()
 	dns.Set(dbName, testdns.Zone{Addrs: []string{"127.0.0.1", "127.0.0.2"}, TTL: 9})
-	until(t, "a login", func() bool {
-		c, err := tryLogin(t, address)
-		defer c.Close()
-		return err == nil
-	})
+	until(t, "a login", func() bool { return letIn(t, address) })
 	if r := only(); r.State != "found" || r.Addrs != "127.0.0.2:"+port+",127.0.0.1:"+port || r.TTL < 1 || r.TTL > 9 {
 		t.Errorf("%+v", r)
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"pgkinetic/configs"
 )
@@ -59,4 +60,23 @@ func TestLogSinkDropsAndTells(t *testing.T) {
 	if len(lines) != sinkLines+2 || told != 7 {
 		t.Errorf("%d lines, %d told to be lost; want %d and 7", len(lines), told, sinkLines+2)
 	}
+}
+
+// Nobody who reads: the process ends all the same, and so does whoever logs behind the end.
+func TestLogSinkEnds(t *testing.T) {
+	reader := &slowReader{entered: make(chan struct{}, 1), open: make(chan struct{})}
+	sink := newLogSink(reader, newLogStyle(configs.Log{Level: "error", Format: "json"}))
+	sink.patience = time.Millisecond
+	if _, err := io.WriteString(sink, "a line\n"); err != nil {
+		t.Error(err)
+	}
+	<-reader.entered
+	sink.Close()
+	for range sinkLines + 1 {
+		if _, err := io.WriteString(sink, "another\n"); err != nil {
+			t.Error(err)
+		}
+	}
+	close(reader.open)
+	<-sink.done
 }

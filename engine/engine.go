@@ -27,6 +27,7 @@
 //	drain.go        the graceful stop, SHUTDOWN
 //	alive.go        whether the loops turn
 //	pools.go host.go backing.go  what clients share; what servers are made of
+//	candidates.go server_role.go watch.go names.go  which host serves, its role, its addresses
 package engine
 
 import (

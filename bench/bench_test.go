@@ -156,7 +156,11 @@ func TestStatus(t *testing.T) {
 	missed, unjudged := met, met
 	missed.Met, missed.Value = false, 2
 	unjudged.Judged, unjudged.Met = false, false
-	baseline := filepath.Join(t.TempDir(), "baseline.json")
+	baseline, foreign := filepath.Join(t.TempDir(), "baseline.json"), filepath.Join(t.TempDir(), "foreign.json")
+	other := report.Baseline{Machine: report.Machine{CPU: "other"}, Values: map[string]float64{"m": 1}}
+	if err := other.Write(foreign); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name   string
 		o      options
@@ -170,6 +174,7 @@ func TestStatus(t *testing.T) {
 		{"a new baseline", options{gate: baseline, update: true}, met, statusOK, ""},
 		{"the same as the baseline", options{gate: baseline}, met, statusOK, "no regression"},
 		{"worse than the baseline", options{gate: baseline}, missed, statusMissed, "regression: m "},
+		{"worse than another machine", options{gate: foreign}, missed, statusMissed, "of another machine (other"},
 		{"not judged by the gate", options{gate: baseline}, unjudged, statusMissed, "not judged"},
 	} {
 		status, out, err := conclude(c.o, c.v)

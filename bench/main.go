@@ -347,6 +347,10 @@ func (r *run) compare(verdicts []figures.Verdict) (int, error) {
 		fmt.Fprintln(r.out, "regression:", line)
 	}
 	if len(regressions) > 0 {
+		if !b.Machine.Like(r.machine) {
+			fmt.Fprintf(r.out, "the baseline is of another machine (%s, this one %s): -versus an older binary tells a change from that\n",
+				b.Machine.CPU, r.machine.CPU)
+		}
 		return statusMissed, nil
 	}
 	fmt.Fprintln(r.out, "no regression")

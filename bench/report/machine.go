@@ -48,6 +48,9 @@ func entry(path, name string) string {
 	return ""
 }
 
+// Like tells whether figures of both can be compared: ratios to another program's depend on what system calls cost.
+func (m Machine) Like(n Machine) bool { return m.CPUs == n.CPUs && m.CPU == n.CPU }
+
 func (m Machine) String() string {
 	return fmt.Sprintf("%d CPUs (%s), %d GiB, %s, PostgreSQL %s, %s", m.CPUs, m.CPU, m.MemoryGiB, m.Kernel, m.PostgreSQL, m.Go)
 }

@@ -61,7 +61,7 @@ sim-mutants:
 	@$(TOOLS) go
 	go test -tags sim -timeout 30m -run Mutants ./admission -args -mutants
 
-# The end-to-end tests with minutes instead of seconds for each of their storms (SEED is that of the tenants), and with MANY
+# The end-to-end tests with minutes instead of seconds for each of their storms (SEED is that of tenants and operators), and with MANY
 # distinct statements and rounds in those of flat memory, which the race detector would falsify; operations run in both ways.
 soak: python
 	@$(TOOLS) go cc

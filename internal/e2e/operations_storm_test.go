@@ -55,6 +55,7 @@ func TestOperationsStorm(t *testing.T) {
 	if *soak > 0 {
 		amount = load{reloads: 50, pauses: 20, reconnects: 5, restarts: 5, cycles: 3, pgbench: 2 * time.Second}
 	}
+	t.Logf("-canary-seed %d", *canarySeed)
 	s := pgtest.Start(t, pgtest.MaxConnections(300))
 	s.Exec(t, "CREATE DATABASE bench")
 	run(t, nil, program(s, "pgbench"), "-i", "-q", "-s", "2", s.DSN("postgres", "bench"))
@@ -101,7 +102,7 @@ func operate(t *testing.T, s *pgtest.Server, how *operated) *operations {
 	}
 	how.second, how.http = free(), [2]int{free(), free()}
 	how.authority, how.dir = testcert.Authority("storm"), t.TempDir()
-	o := &operations{operated: how, t: t, s: s, random: rand.New(rand.NewPCG(1, uint64(how.loops))), done: map[string]int{}}
+	o := &operations{operated: how, t: t, s: s, random: rand.New(rand.NewPCG(*canarySeed, uint64(how.loops))), done: map[string]int{}}
 	o.p = pooler.Start(t, s, pooler.Options{
 		Mode: how.mode, PoolSize: how.size, HTTP: fmt.Sprintf("127.0.0.1:%d", how.http[0]),
 		Flags: []string{fmt.Sprintf("--server.loops=%d", how.loops)},

@@ -16,7 +16,7 @@ import (
 	"pgkinetic/internal/pooler"
 )
 
-var canarySeed = flag.Uint64("canary-seed", 4, "the seed of the tenants' choices")
+var canarySeed = flag.Uint64("canary-seed", 4, "the seed of what tenants and operators do")
 
 // A tenant is a client whose session is its own in everything: schema, role, zone, time-out, statements, temporary tables,
 // locks, channels. It knows what its session must be and checks every answer against that, so that a trace of another

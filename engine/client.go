@@ -231,18 +231,14 @@ func (c *client) onReadable() {
 	budget := readBudget
 	for {
 		if !c.mayRead() || c.w.memoryFull(c) {
-			c.wantRead = true
+			c.putOff()
 			return
 		}
 		buf := c.w.loop.Scratch()
 		held := c.in.Len()
 		end := min(len(buf), held+c.room())
 		if end <= held {
-			// Nothing more fits: the message at the front passes through in parts.
-			if !c.wantRead {
-				c.w.stats.buffersFull[bufferClient].inc()
-			}
-			c.wantRead = true
+			c.putOff() // nothing more fits: the message at the front passes through in parts
 			return
 		}
 		if budget <= 0 {
@@ -267,6 +263,14 @@ func (c *client) onReadable() {
 			return
 		}
 	}
+}
+
+// putOff: what c has sent is not read now. Where that is for max_client_buffer_bytes it counts.
+func (c *client) putOff() {
+	if !c.wantRead && c.state == clientLinked && c.room() <= 0 {
+		c.w.stats.buffersFull[bufferClient].inc()
+	}
+	c.wantRead = true
 }
 
 // feed consumes p, the first of what c has sent, and keeps what was not taken.

@@ -80,16 +80,16 @@ func (c *client) beginAuth(database, user string, params []protocol.Param) {
 		c.fatal(reasonLoginRefused, errNeedsTLS)
 		return
 	}
-	d, refused := c.security.rules.Decide(&run.peer)
+	var refused *auth.Refusal
+	run.decision, refused = c.security.rules.Decide(&run.peer)
 	if refused != nil {
-		c.authRefused(refused)
+		c.authRefused(refused) // which tells the method
 		return
 	}
 	if mode == configs.TLSVerifyFull && run.peer.TLS {
-		d.ClientCert = auth.VerifyFull
+		run.decision.ClientCert = auth.VerifyFull
 	}
-	run.decision = d
-	if !d.Method.NeedsSecret() {
+	if !run.decision.Method.NeedsSecret() {
 		c.beginExchange(auth.Secret{})
 		return
 	}

@@ -32,7 +32,7 @@ func (c *client) OnSecured(_ *reactor.Socket, err error) {
 		return
 	}
 	if err != nil {
-		w.stats.handshakes[sideClient][outcomeFailed].inc()
+		w.stats.handshakes[sideClient][handshakeOutcome(err)].inc()
 		if w.eng.logsConnections() {
 			w.log.Info("TLS handshake failed", "client", c.id, "address", c.address(), "error", clipped(err))
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"pgkinetic/admin/view"
 	"pgkinetic/admission"
 	"pgkinetic/admission/routing"
 	"pgkinetic/configs"
@@ -247,5 +248,21 @@ func TestWhatNeedsARestart(t *testing.T) {
 		if !slices.ContainsFunc(configs.Options(), func(o *configs.Option) bool { return o.Path() == path }) {
 			t.Errorf("%s is live and no setting", path)
 		}
+	}
+}
+
+// TestBuffersAreShown: what a connection's buffers hold is what SHOW SOCKETS has of it.
+func TestBuffersAreShown(t *testing.T) {
+	var row view.Socket
+	bufferFact{in: 1, out: 2, gathered: 3, rest: 4, drained: 5}.show(&row)
+	if want := (view.Socket{RecvPos: 1, PktPos: 3, PktRemain: 4, SendPos: 5, SendRemain: 2, PktAvail: 1, SendAvail: 2}); row != want {
+		t.Errorf("%+v, want %+v", row, want)
+	}
+}
+
+// TestNotReadyBeforeTheStart: nobody is to be sent here before the loops turn.
+func TestNotReadyBeforeTheStart(t *testing.T) {
+	if h := idleEngine(t).Health(); h.Ready || h.Reason != "starting" {
+		t.Errorf("%+v", h)
 	}
 }

@@ -118,7 +118,10 @@ func (e *Engine) routeMetrics(now int64) (all []view.RouteMetrics) {
 
 // outerLimits are the limits of the process and of hosts.
 func (e *Engine) outerLimits() []view.Limit {
-	return slices.DeleteFunc(e.Limits(), func(l view.Limit) bool { return l.Of != "" && !strings.HasPrefix(l.Of, "host ") })
+	s := e.settings.Load()
+	return slices.DeleteFunc(append(e.processLimits(s), e.registry.limitRows(s)...), func(l view.Limit) bool {
+		return l.Of != "" && !strings.HasPrefix(l.Of, "host ")
+	})
 }
 
 func (r *registry) hostMetrics() (all []view.HostMetrics) {

@@ -103,6 +103,11 @@ var reasonNames = [reasonCount]string{
 	reasonRecoveryTimeout:    "recovery_timeout",
 }
 
+// ofClients tells whether it may be why a client's connection ended. Those of servers end clients as reasonBackendLost.
+func (r closeReason) ofClients() bool {
+	return r < reasonServerIdle || r == reasonConnectFailed || r == reasonConnectTimeout
+}
+
 // eviction is why a server was taken out of its pool.
 type eviction uint8
 

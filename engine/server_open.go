@@ -161,7 +161,7 @@ func (s *server) OnSecured(_ *reactor.Socket, err error) {
 		return
 	}
 	if err != nil {
-		w.stats.handshakes[sideServer][outcomeFailed].inc()
+		w.stats.handshakes[sideServer][handshakeOutcome(err)].inc()
 		s.openFailed(reasonConnectFailed, &backend.HandshakeError{Err: err})
 	} else {
 		w.stats.handshakes[sideServer][outcomeOK].inc()

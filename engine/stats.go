@@ -5,6 +5,7 @@ import (
 
 	"pgkinetic/engine/auth"
 	"pgkinetic/engine/reactor"
+	"pgkinetic/engine/tlsconfig"
 )
 
 // counter has one writer, its worker; anybody may read it.
@@ -86,7 +87,7 @@ type outcome uint8
 
 const (
 	outcomeOK     outcome = iota
-	outcomeDenied         // the proof was wrong, or there was none
+	outcomeDenied         // the proof was wrong, or there was none; the certificate is not accepted
 	outcomeFailed         // anything else: broken off, not allowed, not possible
 	outcomeCount
 )
@@ -103,6 +104,14 @@ const (
 )
 
 var sideNames = [sides]string{"client", "server"}
+
+// handshakeOutcome is that of a TLS handshake that has not succeeded.
+func handshakeOutcome(err error) outcome {
+	if tlsconfig.Denied(err) {
+		return outcomeDenied
+	}
+	return outcomeFailed
+}
 
 func addOutcomes(sum map[string]map[string]uint64, key string, from *[outcomeCount]counter) {
 	if sum[key] == nil {
@@ -170,7 +179,9 @@ func (e *Engine) Totals() Totals {
 			s.Evictions[evictionNames[k]] += c.evictions[k].v.Load()
 		}
 		for k := range c.closed {
-			s.Closed[reasonNames[k]] += c.closed[k].v.Load()
+			if closeReason(k).ofClients() {
+				s.Closed[reasonNames[k]] += c.closed[k].v.Load()
+			}
 		}
 	}
 	for _, k := range e.registry.traffic.sums() {

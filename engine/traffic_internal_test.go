@@ -70,11 +70,17 @@ func TestAverages(t *testing.T) {
 	k.on(0).add(trafficQueryTime, 3*view.PeriodSeconds*7*us)
 	k.on(0).add(trafficXactTime, view.PeriodSeconds*90*us)
 	k.on(0).add(trafficWaitTime, view.PeriodSeconds*5*us)
+	for i, sum := range []int{trafficAssigned, trafficReceived, trafficSent, trafficParses, trafficServerParses, trafficBinds} {
+		k.on(0).add(sum, view.PeriodSeconds*uint64(11+i))
+	}
 	if row := e.Stats()[0]; row.Average != (view.Traffic{}) || row.Total.QueryTimeUs != 3*view.PeriodSeconds*7 {
 		t.Errorf("before the first period has ended: %+v", row)
 	}
 	table.endPeriod()
-	want := view.Traffic{QueryCount: 3, XactCount: 1, QueryTimeUs: 7, XactTimeUs: 90, WaitTimeUs: 5}
+	want := view.Traffic{
+		QueryCount: 3, XactCount: 1, QueryTimeUs: 7, XactTimeUs: 90, WaitTimeUs: 5,
+		ServerAssignmentCount: 11, Received: 12, Sent: 13, ClientParseCount: 14, ServerParseCount: 15, BindCount: 16,
+	}
 	k.on(0).add(trafficQueries, 100) // of the next period
 	if row := e.Stats()[0]; row.Database != "d" || row.Average != want {
 		t.Errorf("%+v, want %+v", row.Average, want)

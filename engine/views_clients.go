@@ -89,7 +89,9 @@ func (c *client) fact() (f clientFact, ok bool) {
 		id: c.id, fd: c.sock.FD(), state: c.state, canceling: canceling, peer: netip.AddrPortFrom(c.peer, c.port), local: c.sock.Local(),
 		tls: tlsOf(&c.sock), method: c.method, pins: c.pins & pinReason, now: c.w.now(), born: c.born, stateAt: c.stateAt,
 		requestAt: c.requestAt, prepared: c.catalog().Len(),
-		buffers: bufferFact{in: c.in.Len(), out: c.out.Len(), gathered: len(c.large), rest: c.rest, drained: int64(c.drained)},
+		buffers: bufferFact{
+			in: c.in.Len(), out: c.out.Len(), gathered: len(c.large), rest: c.rest + int64(cap(c.large)-len(c.large)), drained: int64(c.drained),
+		},
 	}
 	if !c.peer.IsValid() {
 		f.peerPID = c.sock.PeerPID()

@@ -79,7 +79,10 @@ func (s *settings) ruleTitle(i int) string {
 // Limits shows every limit, those of the process first. Any goroutine.
 func (e *Engine) Limits() []view.Limit {
 	s := e.settings.Load()
-	var rows []view.Limit
+	return append(append(e.processLimits(s), e.registry.limitRows(s)...), e.routeLimitRows(s)...)
+}
+
+func (e *Engine) processLimits(s *settings) (rows []view.Limit) {
 	add := func(name, of string, value, current, peak int64, path string) {
 		rows = append(rows, view.Limit{Name: name, Of: of, Value: value, Current: current, Peak: peak, Origin: s.origin(path)})
 	}
@@ -93,8 +96,7 @@ func (e *Engine) Limits() []view.Limit {
 	add("max_buffer_memory", "", e.server().MaxBufferMemory, reactor.BufferBytes(), reactor.BufferPeak(), "server.max_buffer_memory")
 	n := e.registry.routes.Counts()
 	add("max_routes", "", int64(n.Max), int64(n.Routes), int64(n.Peak), "admission.max_routes")
-	rows = append(rows, e.registry.limitRows(s)...)
-	return append(rows, e.routeLimitRows(s)...)
+	return rows
 }
 
 // limitRows are the limits of what the registry holds.

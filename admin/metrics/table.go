@@ -114,7 +114,7 @@ var Table = []Metric{
 		w.count(m.ServerBytesIn, "server_in")
 		w.count(m.ServerBytesOut, "server_out")
 	}},
-	{"pg_kinetic_tls_handshakes_total", Counter, []string{"scope", "outcome"}, "TLS handshakes with clients and with PostgreSQL (scope client, server): ok, denied, failed.", by2(func(m *view.Metrics) []view.Count2 { return m.Handshakes })},
+	{"pg_kinetic_tls_handshakes_total", Counter, []string{"scope", "outcome"}, "TLS handshakes with clients and with PostgreSQL (scope client, server): ok, denied (a certificate that we do not accept), failed (for any other reason).", by2(func(m *view.Metrics) []view.Count2 { return m.Handshakes })},
 	{"pg_kinetic_auth_attempts_total", Counter, []string{"method", "outcome"}, "Logins of clients by method: ok, denied (no proof or a wrong one), failed (for any other reason).", by2(func(m *view.Metrics) []view.Count2 { return m.AuthAttempts })},
 	{"pg_kinetic_cancel_requests_total", Counter, nil, "CancelRequests of clients.", single(func(m *view.Metrics) uint64 { return m.Cancels })},
 	{"pg_kinetic_slow_queries_total", Counter, nil, "Query cycles that took longer than log.slow_query_ms.", single(func(m *view.Metrics) uint64 { return m.SlowQueries })},

@@ -68,6 +68,8 @@ func verifyClient(state tls.ConnectionState) error {
 	if len(state.PeerCertificates) == 0 {
 		return nil
 	}
-	_, err := SubjectOf(state.PeerCertificates[0])
-	return err
+	if _, err := SubjectOf(state.PeerCertificates[0]); err != nil {
+		return &certificateError{err}
+	}
+	return nil
 }

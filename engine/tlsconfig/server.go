@@ -72,10 +72,24 @@ func (s *Set) verifyServer(sent []*x509.Certificate, host string) error {
 		chain.AddCert(cert)
 	}
 	if _, err := sent[0].Verify(x509.VerifyOptions{Roots: s.roots, Intermediates: chain}); err != nil {
-		return fmt.Errorf("the server's certificate is not good by tls.server_ca_file %q: %w", s.settings.ServerCAFile, err)
+		return &certificateError{fmt.Errorf("the server's certificate is not good by tls.server_ca_file %q: %w", s.settings.ServerCAFile, err)}
 	}
 	if s.settings.ServerMode == configs.TLSVerifyFull {
-		return matchHost(sent[0], host)
+		if err := matchHost(sent[0], host); err != nil {
+			return &certificateError{err}
+		}
 	}
 	return nil
+}
+
+// certificateError is a certificate that is not accepted, in a handshake.
+type certificateError struct{ error }
+
+func (e *certificateError) Unwrap() error { return e.error }
+
+// Denied tells whether a handshake has failed because we do not accept the other side's certificate.
+func Denied(err error) bool {
+	var theirs *tls.CertificateVerificationError
+	var ours *certificateError
+	return errors.As(err, &theirs) || errors.As(err, &ours)
 }

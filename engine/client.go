@@ -130,8 +130,8 @@ type client struct {
 	due       dueAnswers
 	index     int32 // in worker.all
 	slot      uint16
-	method    auth.Method // by which it has proved who it is
 	port      uint16      // of peer
+	method    auth.Method // by which it has proved who it is
 	gen       uint8
 	state     clientState
 	pins      pinSet
@@ -149,6 +149,7 @@ type client struct {
 	unbound   bool // an unnamed Parse of this group has not been bound yet
 	strange   bool // the backend's unnamed statement may be another client's
 	memWait   bool // in worker.paused
+	stuffed   bool // that it is not read, for max_client_buffer_bytes, has been counted
 	counted   bool // in Engine.unauthenticated and worker.unknown
 	hasSlot   bool
 	leaving   bool // DISCONNECT: it goes when its transaction has ended
@@ -251,7 +252,7 @@ func (c *client) onReadable() {
 			c.readFailed(err)
 			return
 		}
-		c.wantRead = false
+		c.wantRead, c.stuffed = false, false
 		budget -= n
 		c.traffic.add(trafficReceived, uint64(n))
 		if held > 0 {
@@ -267,7 +268,8 @@ func (c *client) onReadable() {
 
 // putOff: what c has sent is not read now. Where that is for max_client_buffer_bytes it counts.
 func (c *client) putOff() {
-	if !c.wantRead && c.state == clientLinked && c.room() <= 0 {
+	if !c.stuffed && c.state == clientLinked && c.room() <= 0 {
+		c.stuffed = true
 		c.w.stats.buffersFull[bufferClient].inc()
 	}
 	c.wantRead = true

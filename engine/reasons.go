@@ -103,9 +103,14 @@ var reasonNames = [reasonCount]string{
 	reasonRecoveryTimeout:    "recovery_timeout",
 }
 
-// ofClients tells whether it may be why a client's connection ended. Those of servers end clients as reasonBackendLost.
+// ofClients tells whether it may be why a client's connection ended: of those of servers only why none could be opened. The
+// others end clients as reasonBackendLost.
 func (r closeReason) ofClients() bool {
-	return r < reasonServerIdle || r == reasonConnectFailed || r == reasonConnectTimeout
+	switch r {
+	case reasonConnectFailed, reasonConnectTimeout, reasonServerRefused, reasonServerProtocol:
+		return true
+	}
+	return r < reasonServerIdle
 }
 
 // eviction is why a server was taken out of its pool.

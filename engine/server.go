@@ -133,6 +133,7 @@ type server struct {
 	trigger        closeReason // of its present or last recovery
 	restSwal       bool        // the rest of the present message is not for the client
 	wantRead       bool        // the socket may hold bytes that we chose not to read
+	stuffed        bool        // that it is not read, for max_backend_buffer_bytes, has been counted
 	ahead          bool        // being opened for pool_min_idle
 	alone          bool        // being tested, and none else of its pool but suspects
 	hangup         bool        // PostgreSQL has closed its side, or the connection was reset: it is read to its end
@@ -198,7 +199,8 @@ func (s *server) onReadable() {
 	for s.state < serverClosed && s.state != serverBackoff {
 		room := s.room()
 		if room <= 0 {
-			if !s.wantRead {
+			if !s.stuffed {
+				s.stuffed = true
 				w.stats.buffersFull[bufferBackend].inc()
 			}
 			s.wantRead = true
@@ -220,7 +222,7 @@ func (s *server) onReadable() {
 			}
 			return
 		}
-		s.wantRead = false
+		s.wantRead, s.stuffed = false, false
 		budget -= n
 		s.w.stats.serverIn.add(uint64(n))
 		if held > 0 {

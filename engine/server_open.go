@@ -374,6 +374,9 @@ func (s *server) openFailed(r closeReason, cause error) {
 		if holder != nil {
 			c := holder.Owner.(*client)
 			c.leave(admission.TimedOut)
+			if blamed == blameHost {
+				r = reasonConnectFailed // as for who comes when that is known
+			}
 			c.refuseHeld(r, answerOf(cause))
 		}
 		w.adm.GiveUp(w.id, now, s.place)

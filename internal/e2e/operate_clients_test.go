@@ -90,7 +90,7 @@ host all all all trust
 }
 
 // shows comes by TLS with a certificate, as a user; none: the handshake must fail.
-func (x *site) shows(t *testing.T, o *operated, file, user string) {
+func (x *site) shows(t *testing.T, o *watched, file, user string) {
 	t.Helper()
 	config := x.trust()
 	if file != "" {
@@ -221,9 +221,27 @@ func sceneAway(t *testing.T, x *site, w *watch) {
 	address := away.Addr().String()
 	away.Close()
 	o := w.operate(t, x.Server, pooler.Options{Env: []string{fmt.Sprintf(`PG_KINETIC_DATABASES=[{"name": "*", "hosts": [%q]}]`, address)}})
+	x.role(t, "seen_away", "secret")
 	o.refused("08006", "user", "postgres", "database", "postgres")
 	o.look()
 	o.command("PAUSE")
+	o.look()
+
+	garbled := newHost(t, func(c net.Conn) {
+		_, _ = c.Read(make([]byte, 64))
+		_, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
+		_ = c.Close()
+	})
+	o = w.operate(t, x.Server, pooler.Options{Env: []string{fmt.Sprintf(`PG_KINETIC_DATABASES=[
+		{"name": "garbled", "hosts": [%q]}, {"name": "open", "hosts": ["`+x.Addr()+`"], "dbname": "postgres", "connect_query": "BEGIN"}, {"name": "several", "hosts": [%q, %q], "dbname": "postgres"},
+		{"name": "standby", "hosts": [%q], "dbname": "postgres", "target_session_attrs": "standby"}, {"name": "none", "hosts": [%q]}]`,
+		garbled, address, x.Addr(), x.Addr(), x.Addr())}, Flags: []string{"--tls.server-mode=require"}})
+	o.refused("28000", "user", "seen_away", "database", "several") // PostgreSQL asks for a password that nobody has told
+	o.refused("08P01", "user", "postgres", "database", "garbled")
+	o.refused("28000", "user", "postgres", "database", "open")
+	o.refused("3D000", "user", "postgres", "database", "none")
+	o.refused("08006", "user", "postgres", "database", "standby")
+	o.wants(o.client("several", "postgres"), "SELECT 1", "")
 	o.look()
 
 	foreign := tempFile(t, "foreign.crt", string(testcert.Authority("another").PEM()))

@@ -69,7 +69,7 @@ func sceneOverload(t *testing.T, x *site, w *watch) {
 }
 
 // fullPools: one client has the only backend, another waits for it: of the pool; of the database, which counts as the host.
-func (o *operated) fullPools() {
+func (o *watched) fullPools() {
 	o.t.Helper()
 	a, b := o.client("small", "postgres:a"), o.client("small", "postgres:b")
 	o.wants(a, "BEGIN", "")

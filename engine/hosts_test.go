@@ -165,11 +165,14 @@ func TestBackWithoutClients(t *testing.T) {
 	t.Parallel()
 	mock := named(t, "alive", "")
 	mock.Down()
-	_, address := startAt(t, mock.Addr(), "--capacity.connect-timeout-ms=100")
+	e, address := startAt(t, mock.Addr(), "--capacity.connect-timeout-ms=100")
 	_, err := tryLogin(t, address)
 	refused(t, err, "FATAL", "08006")
 	mock.Up()
-	until(t, "a probe", func() bool { return mock.Opened() > 0 })
+	until(t, "a probe that has succeeded", func() bool {
+		hosts := e.Hosts()
+		return mock.Opened() > 0 && len(hosts) == 1 && hosts[0].State == "up"
+	})
 	begin := time.Now()
 	usable2(t, login(t, address), "alive")
 	if took := time.Since(begin); took > 2*time.Second {

@@ -12,12 +12,13 @@ import (
 )
 
 // TestServerEndsBehindSlowReader: a backend that ends without a word while its client is too slow to read further: the
-// client gets what was there, and then the end. It runs by itself: beside many other sockets the kernel at times gives up a
-// closed socket whose bytes nobody takes, and then neither they nor the end arrive (seen with both queues of ours empty); in
-// service, keepalive ends such a connection.
+// client gets what was there, and then the end. Through PostgreSQL's Unix socket: of a TCP socket that its process has closed
+// with bytes to send, the kernel at times gives up both these and the end (seen with both queues of ours empty); in service,
+// keepalive ends such a connection.
 func TestServerEndsBehindSlowReader(t *testing.T) {
+	t.Parallel()
 	pg := pgtest.Shared(t)
-	e, address := start(t, pg)
+	e, address := startYAML(t, fmt.Sprintf("databases: [{name: postgres, hosts: [\"%s:%d\"]}]\n", pg.SocketDir(), pg.Port))
 	who := role(t, pg)
 	c := loginAs(t, address, who, "postgres")
 	send(t, c, pgwire.Query("select repeat('x', 100000) from generate_series(1, 5000)"))

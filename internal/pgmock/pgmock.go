@@ -123,18 +123,19 @@ func (s *Server) accept(l net.Listener) {
 		if err != nil {
 			return
 		}
-		s.opened.Add(1)
+		steps := *s.script.Load()
 		s.mu.Lock()
 		s.conns[nc] = true
 		if s.listener != l {
 			_ = nc.Close()
 		}
 		s.mu.Unlock()
-		s.all.Go(func() { s.play(nc) })
+		s.opened.Add(1) // who has seen it may change the script, or call Down
+		s.all.Go(func() { s.play(nc, steps) })
 	}
 }
 
-func (s *Server) play(nc net.Conn) {
+func (s *Server) play(nc net.Conn, steps []Step) {
 	defer func() {
 		_ = nc.Close()
 		s.mu.Lock()
@@ -142,7 +143,7 @@ func (s *Server) play(nc net.Conn) {
 		s.mu.Unlock()
 	}()
 	c := &Conn{Server: s, Net: nc, r: bufio.NewReader(nc)}
-	for _, step := range *s.script.Load() {
+	for _, step := range steps {
 		if err := step(c); err != nil {
 			s.judge(err)
 			return
